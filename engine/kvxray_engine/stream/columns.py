@@ -1,0 +1,114 @@
+"""The body of a message as columns: operations, their rows, and the bytes of the hashes first used.
+
+Pure data: knows no header, no socket and no state. One `Columns` may be one message or several joined (`concat`), which is what
+the fold coalesces and what a stored chunk holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvxray_engine.stream.schema import ROW_KINDS, VALUE_KINDS, Kind
+
+U1 = NDArray[np.uint8]
+U4 = NDArray[np.uint32]
+I4 = NDArray[np.int32]
+I8 = NDArray[np.int64]
+
+COLUMN_TYPES: Final = (
+    ("kind", "u1"),
+    ("cause", "u1"),
+    ("req", "<u4"),
+    ("n", "<u4"),
+    ("a0", "<u4"),
+    ("a1", "<u4"),
+    ("blk", "<u4"),
+    ("val", "<i4"),
+)
+"""Order and type of the columns on the wire and in chunks; the hash bytes follow them."""
+
+NUM_KINDS: Final = 64
+
+
+def kind_table(kinds: frozenset[Kind]) -> NDArray[np.bool_]:
+    """A look-up by kind: True for the given ones."""
+    table = np.zeros(256, bool)
+    table[[int(kind) for kind in kinds]] = True
+    return table
+
+
+IS_KNOWN: Final = kind_table(frozenset(Kind))
+HAS_ROWS: Final = kind_table(ROW_KINDS)
+HAS_VALUE: Final = kind_table(VALUE_KINDS)
+
+
+@dataclass(slots=True, eq=False)
+class Columns:
+    """`kind, cause, req, n, a0, a1`: one entry an operation. `blk`: one a row. `val`: one a row of a kind that has values.
+
+    `hashes` holds `hash_width` bytes for each ordinal from `hash0` on (both stand in the header). Arrays may be read-only views.
+    """
+
+    kind: U1
+    cause: U1
+    req: U4
+    n: U4
+    a0: U4
+    a1: U4
+    blk: U4
+    val: I4
+    hashes: bytes | memoryview = b""
+
+    @staticmethod
+    def empty() -> Columns:
+        return Columns(*(np.zeros(0, dtype) for _, dtype in COLUMN_TYPES))
+
+    @property
+    def num_operations(self) -> int:
+        return len(self.kind)
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.blk)
+
+    @property
+    def num_events(self) -> int:
+        """How many `seq` numbers these columns take: a row is one, an operation without rows is one."""
+        return len(self.blk) + int(np.count_nonzero(self.n == 0))
+
+    def events_by_operation(self) -> I8:
+        """Events of each operation: its rows, or 1."""
+        return np.maximum(self.n, 1).astype(np.int64)
+
+    def kind_counts(self) -> I8:
+        """Events of each kind, indexed by kind."""
+        counts = np.bincount(self.kind, weights=self.events_by_operation(), minlength=NUM_KINDS)
+        return counts.astype(np.int64)
+
+    def with_time_shifted(self, microseconds: int) -> Columns:
+        """The same events told from a header whose t0 lies `microseconds` earlier: StepStarted's a0 grows by that.
+
+        Raises OverflowError when a time no longer fits u4 (71 minutes): cut instead of joining.
+        """
+        if microseconds == 0:
+            return self
+        starts = np.flatnonzero(self.kind == Kind.StepStarted)
+        moved = self.a0[starts].astype(np.int64) + microseconds
+        if len(moved) and not 0 <= int(moved.min()) <= int(moved.max()) < 2**32:
+            raise OverflowError("the joined time does not fit 32 bits of microseconds")
+        a0 = self.a0.copy()
+        a0[starts] = moved
+        return Columns(self.kind, self.cause, self.req, self.n, a0, self.a1, self.blk, self.val, self.hashes)
+
+    @staticmethod
+    def concat(parts: Sequence[Columns]) -> Columns:
+        """Joins columns whose hash ordinals follow each other; times must already count from one t0."""
+        if len(parts) == 1:
+            return parts[0]
+        arrays = [np.concatenate([getattr(part, name) for part in parts]) for name, _ in COLUMN_TYPES]
+        return Columns(*arrays, b"".join(part.hashes for part in parts))

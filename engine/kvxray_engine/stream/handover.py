@@ -1,0 +1,105 @@
+"""The hand-over from the engine's thread to the publisher's: bounded, never blocking, counting what it refuses.
+
+The engine's side costs one append and, when the publisher sleeps, one byte written to a socket pair.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections import deque
+from dataclasses import dataclass
+
+from kvxray_engine.stream.pool_dump import PoolDump
+from kvxray_engine.stream.schema import Name, Totals
+
+
+@dataclass(slots=True)
+class RecordedMessage:
+    """What the recorder took in one go: Python lists, one entry an operation, a row or a hash."""
+
+    wire_seq: int
+    seq0: int
+    n: int
+    step: int
+    t0_wall_ns: int
+    t0_mono_ns: int
+    lost: int
+    req0: int
+    hash0: int
+    names: list[Name]
+    kind: list[int]
+    cause: list[int]
+    req: list[int]
+    rows: list[int]
+    a0: list[int]
+    a1: list[int]
+    blk: list[int]
+    val: list[int]
+    hashes: list[bytes]
+    totals: Totals | None
+
+
+class Handover:
+    """A queue between two threads. Only the engine's thread calls `offer` and `give_dump`, only the publisher's the rest."""
+
+    def __init__(self, max_messages: int = 1024, max_rows: int = 1 << 20) -> None:
+        self.max_messages = max_messages
+        self.max_rows = max_rows
+        self._queue: deque[RecordedMessage] = deque()
+        self._rows_in = 0
+        self._rows_out = 0
+        self._dump: tuple[int, PoolDump] | None = None
+        self._asleep = True
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
+
+    def offer(self, message: RecordedMessage) -> bool:
+        """False when there is no room: the message is dropped, and the caller counts it."""
+        rows = len(message.blk) + len(message.kind)
+        waiting = self._rows_in - self._rows_out
+        if len(self._queue) >= self.max_messages or (waiting and waiting + rows > self.max_rows):
+            self._wake()
+            return False
+        self._rows_in += rows
+        self._queue.append(message)
+        self._wake()
+        return True
+
+    def give_dump(self, wire_seq: int, dump: PoolDump) -> None:
+        """Leaves the pool's state after message `wire_seq`; a newer dump replaces one not yet taken."""
+        self._dump = (wire_seq, dump)
+        self._wake()
+
+    def take(self) -> tuple[list[RecordedMessage], tuple[int, PoolDump] | None]:
+        """All that waits. The queue is emptied before the dump is looked at: a dump covers every message offered before it."""
+        self._clear_wake()
+        messages: list[RecordedMessage] = []
+        with contextlib.suppress(IndexError):
+            while True:
+                message = self._queue.popleft()
+                self._rows_out += len(message.blk) + len(message.kind)
+                messages.append(message)
+        dump, self._dump = self._dump, None
+        return messages, dump
+
+    def fileno(self) -> int:
+        """Readable when something waits: for the publisher's poll."""
+        return self._wake_reader.fileno()
+
+    def close(self) -> None:
+        self._wake_reader.close()
+        self._wake_writer.close()
+
+    def _wake(self) -> None:
+        if self._asleep:
+            self._asleep = False
+            with contextlib.suppress(OSError):
+                self._wake_writer.send(b"\0")
+
+    def _clear_wake(self) -> None:
+        with contextlib.suppress(OSError):
+            while self._wake_reader.recv(64):
+                pass
+        self._asleep = True
