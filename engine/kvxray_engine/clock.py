@@ -1,6 +1,7 @@
 """Where time comes from. The engine never asks the system itself, so that a run can be virtual and replayed.
 
-Analysis reads the time carried by events, never the wall: with a `VirtualClock` hours pass in seconds and mean the same.
+Analysis reads the time carried by events, never the wall: with a `VirtualClock` hours pass in seconds and mean the
+same.
 """
 
 from __future__ import annotations

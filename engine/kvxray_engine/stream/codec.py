@@ -1,7 +1,7 @@
 """Messages to bytes and back, with every size checked: nothing that comes from outside is believed.
 
-Layout: magic, version, header length, header (msgpack array), then the raw little-endian columns, then the hash bytes. The event log
-stores the same body, compressed.
+Layout: magic, version, header length, header (msgpack array), then the raw little-endian columns, then the hash bytes.
+The event log stores the same body, compressed.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ def decode_body(body: bytes | memoryview, sizes: tuple[int, ...]) -> Columns:
         raise BadMessage("The sizes of the columns do not add up to the length of the message.")
     if any(size % item for size, item in zip(sizes, _ITEM_SIZES, strict=False)):
         raise BadMessage("The size of a column is not a multiple of its items.")
-    arrays: list[Any] = []
+    fields: list[Any] = []
     offset = 0
     for (_, dtype), size in zip(COLUMN_TYPES, sizes, strict=False):
-        arrays.append(np.frombuffer(view[offset : offset + size], dtype))
+        fields.append(np.frombuffer(view[offset : offset + size], dtype))
         offset += size
-    return Columns(*arrays, view[offset:])
+    return Columns(*fields, view[offset:])
 
 
 def decode_descriptor(data: bytes) -> Descriptor:

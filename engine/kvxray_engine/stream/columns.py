@@ -1,14 +1,14 @@
 """The body of a message as columns: operations, their rows, and the bytes of the hashes first used.
 
-Pure data: knows no header, no socket and no state. One `Columns` may be one message or several joined (`concat`), which is what
-the fold coalesces and what a stored chunk holds.
+Pure data: knows no header, no socket and no state. One `Columns` may be one message or several joined (`concat`), which
+is what the fold coalesces and what a stored chunk holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +49,11 @@ HAS_VALUE: Final = kind_table(VALUE_KINDS)
 
 @dataclass(slots=True, eq=False)
 class Columns:
-    """`kind, cause, req, n, a0, a1`: one entry an operation. `blk`: one a row. `val`: one a row of a kind that has values.
+    """`kind, cause, req, n, a0, a1`: one entry an operation. `blk`: one a row. `val`: one a row of a kind that has
+    values.
 
-    `hashes` holds `hash_width` bytes for each ordinal from `hash0` on (both stand in the header). Arrays may be read-only views.
+    `hashes` holds `hash_width` bytes for each ordinal from `hash0` on (both stand in the header). Arrays may be
+    read-only views.
     """
 
     kind: U1
@@ -66,7 +68,8 @@ class Columns:
 
     @staticmethod
     def empty() -> Columns:
-        return Columns(*(np.zeros(0, dtype) for _, dtype in COLUMN_TYPES))
+        arrays: list[Any] = [np.zeros(0, dtype) for _, dtype in COLUMN_TYPES]
+        return Columns(*arrays)
 
     @property
     def num_operations(self) -> int:
@@ -110,5 +113,6 @@ class Columns:
         """Joins columns whose hash ordinals follow each other; times must already count from one t0."""
         if len(parts) == 1:
             return parts[0]
-        arrays = [np.concatenate([getattr(part, name) for part in parts]) for name, _ in COLUMN_TYPES]
-        return Columns(*arrays, b"".join(part.hashes for part in parts))
+        fields: list[Any] = [np.concatenate([getattr(part, name) for part in parts]) for name, _ in COLUMN_TYPES]
+        fields.append(b"".join(part.hashes for part in parts))
+        return Columns(*fields)

@@ -41,7 +41,9 @@ class RecordedMessage:
 
 
 class Handover:
-    """A queue between two threads. Only the engine's thread calls `offer` and `give_dump`, only the publisher's the rest."""
+    """A queue between two threads. Only the engine's thread calls `offer` and `give_dump`, only the publisher's the
+    rest.
+    """
 
     def __init__(self, max_messages: int = 1024, max_rows: int = 1 << 20) -> None:
         self.max_messages = max_messages
@@ -73,10 +75,8 @@ class Handover:
         self._wake()
 
     def take(self) -> tuple[list[RecordedMessage], tuple[int, PoolDump] | None]:
-        """All that waits. The queue is emptied before the dump is looked at: a dump covers every message offered before it."""
-        self._clear_wake()
-        messages: list[RecordedMessage] = []
-        with contextlib.suppress(IndexError):
+        """All that waits. The queue is emptied before the dump is looked at: a dump covers every message offered before
+        it.""" self._clear_wake() messages: list[RecordedMessage] = [] with contextlib.suppress(IndexError):
             while True:
                 message = self._queue.popleft()
                 self._rows_out += len(message.blk) + len(message.kind)

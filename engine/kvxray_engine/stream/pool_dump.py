@@ -1,4 +1,5 @@
-"""The state of an engine's pool as plain lists: what the publisher asks for, once, after messages were dropped at the recorder.
+"""The state of an engine's pool as plain lists: what the publisher asks for, once, after messages were dropped at the
+recorder.
 
 The engine copies these lists at the end of a step; the publisher builds its fold anew from them.
 """
@@ -32,8 +33,9 @@ class RequestDump:
 class PoolDump:
     """One entry a block in each list, the null block included.
 
-    `block_hash` None = not cached. `hash_ordinal`, `parent_ordinal`: NO_ORDINAL where there is none. `high_water`: block ids below it have been
-    allocated in this epoch; the others are empty. `holds`: a pair (block id, holder ordinal) for each hold, leaked ones included.
+    `block_hash` None = not cached. `hash_ordinal`, `parent_ordinal`: NO_ORDINAL where there is none. `high_water`:
+    block ids below it have been allocated in this epoch; the others are empty. `holds`: a pair (block id, holder
+    ordinal) for each hold, leaked ones included.
     """
 
     ref_cnt: list[int]

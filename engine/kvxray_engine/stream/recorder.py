@@ -1,7 +1,9 @@
-"""The engine's side of the stream: whole-request operations appended to lists, nothing per block and nothing turned to bytes.
+"""The engine's side of the stream: whole-request operations appended to lists, nothing per block and nothing turned to
+bytes.
 
-The lists the engine already built are handed on with one `extend` a column (what this buys, measured: appending per block halves the speed
-of the pool). The publisher's thread turns them to bytes. A null recorder takes the same calls and does nothing but count ordinals.
+The lists the engine already built are handed on with one `extend` a column (what this buys, measured: appending per
+block halves the speed of the pool). The publisher's thread turns them to bytes. A null recorder takes the same calls
+and does nothing but count ordinals.
 """
 
 from __future__ import annotations
@@ -53,8 +55,9 @@ class NullRecorder:
 class Recorder(NullRecorder):
     """Columns of the message being recorded, and the numbers of the epoch.
 
-    Invariants: every message begins with StepStarted; `wire_seq`, `seq` and the ordinals are taken before the hand-over is tried, so that a
-    refused message shows as a gap in all of them. `wants_dump` is set by a refusal and cleared by `give_dump`.
+    Invariants: every message begins with StepStarted; `wire_seq`, `seq` and the ordinals are taken before the hand-over
+    is tried, so that a refused message shows as a gap in all of them. `wants_dump` is set by a refusal and cleared by
+    `give_dump`.
     """
 
     enabled = True
@@ -131,7 +134,8 @@ class Recorder(NullRecorder):
         self.rows(kind, cause, req, blocks, a0, a1)
 
     def cached(self, req: int, blocks: list[int], hashes: list[bytes], parent: int, group: int = 0) -> int:
-        """BlockCached for a run of a chain: `parent` is the hash ordinal before the first block (-1 none), the rest follow each other.
+        """BlockCached for a run of a chain: `parent` is the hash ordinal before the first block (-1 none), the rest
+        follow each other.
 
         Returns the ordinal of the first hash; block i has the i-th after it.
         """

@@ -1,8 +1,9 @@
 """The words of the event stream: kinds, causes, states, and the header of a message.
 
-A *message* is what one step of an engine did. Its body is a set of columns: **operations** (one whole-request action each),
-every one owning the next `n` **rows** (one block each). `seq` numbers events: a row is one, an operation without rows is one.
-Requests and block hashes are known by *ordinals*, contiguous within an epoch, so that the hot path needs no dictionary.
+A *message* is what one step of an engine did. Its body is a set of columns: **operations** (one whole-request action
+each), every one owning the next `n` **rows** (one block each). `seq` numbers events: a row is one, an operation without
+rows is one. Requests and block hashes are known by *ordinals*, contiguous within an epoch, so that the hot path needs
+no dictionary.
 
 Block states, event kinds and causes are spelled the same in code, API, charts and docs.
 """
@@ -211,9 +212,10 @@ class Totals(msgspec.Struct, array_like=True, frozen=True):
 class Header(msgspec.Struct, array_like=True, frozen=True):
     """Everything about a message but its columns.
 
-    type: events, heartbeat or descriptor. wire_seq: contiguous message number, taken before the queue is tried, so that a drop
-    shows as a gap; a heartbeat repeats the last one taken. seq0, n: the events' numbers. t0_*: ns when the message was opened.
-    lost: messages dropped at the recorder so far. req0, hash0: first ordinals used here. sizes: bytes of each column.
+    type: events, heartbeat or descriptor. wire_seq: contiguous message number, taken before the queue is tried, so that
+    a drop shows as a gap; a heartbeat repeats the last one taken. seq0, n: the events' numbers. t0_*: ns when the
+    message was opened. lost: messages dropped at the recorder so far. req0, hash0: first ordinals used here. sizes:
+    bytes of each column.
     """
 
     version: int
