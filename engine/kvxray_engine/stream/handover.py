@@ -75,8 +75,10 @@ class Handover:
         self._wake()
 
     def take(self) -> tuple[list[RecordedMessage], tuple[int, PoolDump] | None]:
-        """All that waits. The queue is emptied before the dump is looked at: a dump covers every message offered before
-        it.""" self._clear_wake() messages: list[RecordedMessage] = [] with contextlib.suppress(IndexError):
+        """All that waits. The queue is emptied first, so that a dump covers every message offered before it."""
+        self._clear_wake()
+        messages: list[RecordedMessage] = []
+        with contextlib.suppress(IndexError):
             while True:
                 message = self._queue.popleft()
                 self._rows_out += len(message.blk) + len(message.kind)
