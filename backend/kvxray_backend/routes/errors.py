@@ -1,0 +1,51 @@
+"""How the API says no: always `{"error": "one sentence"}`, with the status that fits."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from kvxray_engine.errors import UserError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+
+class ErrorBody(BaseModel):
+    """The body of every answer that is not a success."""
+
+    error: str = Field(description="One sentence that says what is wrong and, where there is a way, what to do.")
+
+
+class ApiError(Exception):
+    """A request that cannot be answered; `sentence` is the whole of what the caller reads."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Turns every kind of refusal inside the app into an `ErrorBody`."""
+
+    @app.exception_handler(ApiError)
+    async def api_error(_: Request, error: ApiError) -> JSONResponse:
+        return _answer(error.status, str(error))
+
+    @app.exception_handler(UserError)
+    async def user_error(_: Request, error: UserError) -> JSONResponse:
+        return _answer(400, str(error))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        name = str(first["loc"][-1]) if first["loc"] else "request"
+        return _answer(422, f"Mend {name}: {first['msg'][:1].lower()}{first['msg'][1:]}.")
+
+    @app.exception_handler(HTTPException)
+    async def http_error(_: Request, error: HTTPException) -> JSONResponse:
+        return _answer(error.status_code, f"{str(error.detail).rstrip('.')}.", error.headers)
+
+
+def _answer(status: int, sentence: str, headers: object = None) -> JSONResponse:
+    extra = dict(headers) if isinstance(headers, dict) else None
+    return JSONResponse({"error": sentence}, status_code=status, headers=extra)

@@ -1,0 +1,161 @@
+"""What the operator decides: every setting, its environment variable (`KVXRAY_` and the field's name) and its default.
+
+Knows nothing of what the settings cause. Bad values are the user's to mend: `load_settings` answers them with one
+sentence.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from pathlib import Path
+from typing import Annotated, Any, Final, Self
+
+from kvxray_engine.errors import UserError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
+
+ENV_PREFIX: Final = "KVXRAY_"
+
+_SOURCE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_ENDPOINT: Final = re.compile(r"(tcp://[^\s/]+:\d+|ipc://\S+|inproc://\S+)")
+
+
+class SourceSpec(BaseModel):
+    """One engine to follow: where its events, its replay socket and its own HTTP API are."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(description="The name of the source in the API and on the page.")
+    events: str = Field(description="ZMQ endpoint of its events, for example tcp://127.0.0.1:5570.")
+    replay: str = Field(description="ZMQ endpoint that answers replay and snapshot requests.")
+    api: str | None = Field(default=None, description="Base URL of the engine's own API; None where it has none.")
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, name: str) -> str:
+        if not _SOURCE_NAME.fullmatch(name):
+            raise ValueError("a source's name is up to 63 letters, digits, dots, dashes and underscores")
+        return name
+
+    @field_validator("events", "replay")
+    @classmethod
+    def _zmq_endpoint(cls, endpoint: str) -> str:
+        if not _ENDPOINT.fullmatch(endpoint):
+            raise ValueError(f"{endpoint!r} is not an endpoint such as tcp://127.0.0.1:5570 or ipc:///tmp/events")
+        return endpoint
+
+    @field_validator("api")
+    @classmethod
+    def _http_url(cls, url: str | None) -> str | None:
+        if url is not None and not re.fullmatch(r"https?://\S+", url):
+            raise ValueError(f"{url!r} is not a URL such as http://127.0.0.1:8000")
+        return url.rstrip("/") if url else None
+
+
+class Settings(BaseSettings):
+    """The settings of one backend process."""
+
+    model_config = SettingsConfigDict(env_prefix=ENV_PREFIX, extra="ignore", frozen=True)
+
+    host: str = Field(
+        default="127.0.0.1",
+        description="Address to listen on. Anything beyond loopback needs KVXRAY_TOKEN.",
+    )
+    port: int = Field(default=8501, ge=0, le=65535, description="Port of the page and the API; 0 picks a free one.")
+    token: SecretStr = Field(
+        default=SecretStr(""),
+        description="Secret that every request and socket must show (Authorization: Bearer, or once as /?token=…). "
+        "Empty: none is asked for, and only loopback is served.",
+    )
+    allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Host names, separated by commas, under which the page may be opened besides localhost.",
+    )
+    database_url: str = Field(
+        default="",
+        description="SQLAlchemy URL of the event log. Empty: an SQLite file kvxray.db in KVXRAY_DATA_DIR.",
+    )
+    data_dir: Path = Field(
+        default=Path("~/.local/share/kvxray"),
+        description="Folder for what kvxray keeps: the event log, fetched models.",
+    )
+    sources: tuple[SourceSpec, ...] = Field(
+        default=(),
+        description="Engines to follow, as a JSON list of {name, events, replay, api}.",
+    )
+    base_path: str = Field(
+        default="",
+        description="Path under which everything is served, for example /kvxray behind a proxy. Empty: the root.",
+    )
+    page: bool = Field(default=True, description="Whether to serve the page. False: the API alone.")
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _split_hosts(cls, hosts: Any) -> Any:
+        if isinstance(hosts, str):
+            hosts = hosts.split(",")
+        return tuple(host.strip().lower().rstrip(".") for host in hosts if host.strip())
+
+    @field_validator("base_path")
+    @classmethod
+    def _clean_base_path(cls, path: str) -> str:
+        trimmed = path.strip().strip("/")
+        if trimmed and not re.fullmatch(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*", trimmed):
+            raise ValueError(f"{path!r} is not a path such as /kvxray")
+        return f"/{trimmed}" if trimmed else ""
+
+    @field_validator("data_dir")
+    @classmethod
+    def _expand_home(cls, folder: Path) -> Path:
+        return folder.expanduser()
+
+    @model_validator(mode="after")
+    def _check_together(self) -> Self:
+        if not is_loopback(self.host) and not self.has_token:
+            raise UserError(
+                f"Set KVXRAY_TOKEN to a secret of your own before listening on {self.host or 'every address'}, "
+                "or keep KVXRAY_HOST at 127.0.0.1."
+            )
+        names = [source.name for source in self.sources]
+        if len(set(names)) != len(names):
+            raise UserError("Give every entry of KVXRAY_SOURCES a name of its own.")
+        return self
+
+    @property
+    def has_token(self) -> bool:
+        return bool(self.token.get_secret_value())
+
+    @property
+    def database(self) -> str:
+        """The URL of the event log, the default filled in."""
+        return self.database_url or f"sqlite:///{self.data_dir / 'kvxray.db'}"
+
+    @property
+    def url(self) -> str:
+        """Where this process itself reaches its own server (a wildcard address is reached over loopback)."""
+        host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{self.base_path}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host`, a name or an address without port, means this machine alone."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Settings from the environment, `overrides` winning. Raises `UserError`, one sentence, for a bad value."""
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ENV_PREFIX + ".".join(str(part) for part in first["loc"]).upper()
+        reason = first["msg"].removeprefix("Value error, ")
+        raise UserError(f"Mend {name}: {reason[:1].lower()}{reason[1:]}.") from error
+    except SettingsError as error:
+        raise UserError("Write KVXRAY_SOURCES as a JSON list of {name, events, replay, api}.") from error
