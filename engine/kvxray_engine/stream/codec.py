@@ -76,7 +76,8 @@ def decode_body(body: bytes | memoryview, sizes: tuple[int, ...]) -> Columns:
     for (_, dtype), size in zip(COLUMN_TYPES, sizes, strict=False):
         fields.append(np.frombuffer(view[offset : offset + size], dtype))
         offset += size
-    return Columns(*fields, view[offset:])
+    fields.append(view[offset:])
+    return Columns(*fields)
 
 
 def decode_descriptor(data: bytes) -> Descriptor:

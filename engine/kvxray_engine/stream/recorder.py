@@ -204,7 +204,8 @@ class Recorder(NullRecorder):
         self.handover.give_dump(self.next_wire_seq - 1, dump)
 
     def _open(self) -> None:
-        self._t0_wall_ns = self.clock.wall_ns()
+        # Whole microseconds, so that joining messages (whose times count in them) loses nothing.
+        self._t0_wall_ns = self.clock.wall_ns() // 1000 * 1000
         self._t0_mono_ns = self.clock.mono_ns()
         self._append(Kind.StepStarted, Cause.none, NO_ORDINAL, 0, 0, self.step & 0xFFFFFFFF)
         self._events += 1

