@@ -1,0 +1,334 @@
+"""The engine: requests in, tokens out, one step at a time; every block it moves is told to the recorder.
+
+One thread runs `step`. Other threads add and abort requests through an inbox that a step empties first, so that an
+abort frees its blocks within one step. The clock is injected: with a null model and a virtual clock, hours pass in
+seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+from kvxray_engine.block_pool import BlockPool, FreeOrder
+from kvxray_engine.clock import Clock, SystemClock
+from kvxray_engine.errors import UserError
+from kvxray_engine.kv_cache_manager import KVCacheManager
+from kvxray_engine.prefix_cache import PrefixCache
+from kvxray_engine.request import FinishReason, Request
+from kvxray_engine.scheduler import Scheduler, StepPlan
+from kvxray_engine.step_batch import SamplingParams, StepModel
+from kvxray_engine.stream.pool_dump import PoolDump, RequestDump
+from kvxray_engine.stream.recorder import NullRecorder
+from kvxray_engine.stream.schema import Descriptor, Group, Kind, Name, Pool, Totals
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Limits and policies. `max_model_len` None: as long as model and pool allow."""
+
+    max_num_seqs: int = 64
+    max_num_batched_tokens: int = 512
+    max_model_len: int | None = None
+    enable_prefix_caching: bool = True
+    watermark: float = 0.0  # share of the pool an admission leaves free while others run
+    free_order: FreeOrder = FreeOrder.unhashed_first
+    leak_on_abort: bool = False  # a fault on purpose: aborted requests keep their blocks
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOutput:
+    """What a step brought one request; `finish_reason` None while it goes on."""
+
+    request_id: str
+    new_token_ids: list[int]
+    finish_reason: FinishReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """A request as its client states it."""
+
+    request_id: str
+    prompt_token_ids: list[int]
+    sampling: SamplingParams = SamplingParams()
+    priority: int = 0
+    lora_name: str = ""
+    lora_path: str = ""
+    cache_salt: str = ""
+    session: str = ""
+
+
+class LLMEngine:
+    """A model, a block pool and a scheduler, and the story of what they do."""
+
+    def __init__(
+        self,
+        model: StepModel,
+        config: EngineConfig | None = None,
+        recorder: NullRecorder | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.model = model
+        self.config = config or EngineConfig()
+        self.recorder = recorder or NullRecorder()
+        self.clock = clock or SystemClock()
+        self.pool = BlockPool(model.num_blocks, model.block_size, self.recorder, self.config.free_order)
+        self.max_model_len = self._longest_sequence()
+        self.prefix_cache = PrefixCache(self.pool, self.config.enable_prefix_caching)
+        self.manager = KVCacheManager(self.pool, self.prefix_cache, self.config.watermark)
+        self.scheduler = Scheduler(
+            self.manager, self.recorder, self.clock, self.config.max_num_seqs,
+            self.config.max_num_batched_tokens, self.config.leak_on_abort,
+        )  # fmt: skip
+        self.step_count = 0
+        self._requests: dict[str, Request] = {}  # all that have not ended; only the engine's thread touches it
+        self._inbox: deque[NewRequest | str] = deque()  # a request, or the id of one to abort
+        self._inbox_changed = threading.Condition()
+        self._known_ids: set[str] = set()  # in the inbox or not ended; guarded by the condition
+
+    def _longest_sequence(self) -> int:
+        room = self.pool.usable_blocks * self.pool.block_size
+        wanted = self.config.max_model_len
+        if wanted is None:
+            return min(self.model.max_model_len, room)
+        if wanted > self.model.max_model_len:
+            raise UserError(
+                f"{self.model.name} reads at most {self.model.max_model_len} tokens: set max_model_len to that or less."
+            )
+        if wanted > room:
+            raise UserError(
+                f"A sequence of {wanted} tokens does not fit {self.pool.usable_blocks} blocks of "
+                f"{self.pool.block_size}: give the pool more blocks or set max_model_len to {room} or less."
+            )
+        return wanted
+
+    def descriptor(self, labels: dict[str, str] | None = None) -> Descriptor:
+        """What this source is, for the stream."""
+        pool, model = self.pool, self.model
+        return Descriptor(
+            num_blocks=pool.num_blocks,
+            block_size=pool.block_size,
+            null_block=0,
+            bytes_per_block=model.bytes_per_block,
+            kv_cache_dtype=model.kv_cache_dtype,
+            groups=(Group(block_size=pool.block_size),),
+            pools=(Pool(medium="GPU", name="kv_cache", first_block_id=0, num_blocks=pool.num_blocks),),
+            model=model.name,
+            labels=labels or {},
+        )
+
+    # Any thread.
+
+    def add_request(self, request: NewRequest) -> None:
+        """Queues a request for the next step. Raises UserError when it can never run."""
+        self._check(request)
+        with self._inbox_changed:
+            if request.request_id in self._known_ids:
+                raise UserError(f"The request id {request.request_id} is in use: choose another.")
+            self._known_ids.add(request.request_id)
+            self._inbox.append(request)
+            self._inbox_changed.notify_all()
+
+    def abort_request(self, request_id: str) -> None:
+        """Ends a request at the next step; one that has ended already, or was never there, is ignored."""
+        with self._inbox_changed:
+            if request_id in self._known_ids:
+                self._inbox.append(request_id)
+                self._inbox_changed.notify_all()
+
+    def wait_for_work(self, timeout_s: float) -> bool:
+        """Blocks until a request waits in the inbox, at most `timeout_s`; True when there is something to do."""
+        with self._inbox_changed:
+            return self._inbox_changed.wait_for(lambda: bool(self._inbox) or bool(self._requests), timeout_s)
+
+    def _check(self, request: NewRequest) -> None:
+        tokens = request.prompt_token_ids
+        if not tokens:
+            raise UserError("An empty prompt cannot be continued: send at least one token.")
+        if len(tokens) >= self.max_model_len:
+            raise UserError(
+                f"The prompt has {len(tokens)} tokens, with at least one more to come that is over the limit of "
+                f"{self.max_model_len}: shorten it."
+            )
+        if min(tokens) < 0 or max(tokens) >= self.model.vocab_size:
+            raise UserError(f"Token ids of {self.model.name} go from 0 to {self.model.vocab_size - 1}.")
+        if request.sampling.max_tokens < 1:
+            raise UserError("max_tokens must be at least 1.")
+
+    # The engine's thread.
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._requests or self._inbox)
+
+    def step(self) -> list[RequestOutput]:
+        """Schedules, computes and settles one step; nothing to do is no step."""
+        outputs: list[RequestOutput] = []
+        if self.has_work:
+            self.step_count += 1
+            self.recorder.start_step(self.step_count)
+            outputs += self._empty_inbox()
+            plan = self.scheduler.schedule()
+            if plan.requests:
+                outputs += self._compute(plan)
+            self.recorder.complete_step(plan.num_tokens, self._totals() if self.recorder.enabled else None)
+        if self.recorder.wants_dump:
+            self.recorder.give_dump(self.dump_state())
+        return outputs
+
+    def _empty_inbox(self) -> list[RequestOutput]:
+        aborted: list[RequestOutput] = []
+        while self._inbox:
+            entry = self._inbox.popleft()
+            if isinstance(entry, NewRequest):
+                self._arrive(entry)
+            elif entry in self._requests:
+                aborted.append(self._end(self._requests[entry], FinishReason.abort, []))
+        return aborted
+
+    def _arrive(self, new: NewRequest) -> None:
+        name = Name(id=new.request_id, session=new.session, lora=new.lora_name, salt=new.cache_salt)
+        request = Request(
+            request_id=new.request_id,
+            ordinal=self.recorder.new_holder(name),
+            name=name,
+            token_ids=list(new.prompt_token_ids),
+            num_prompt_tokens=len(new.prompt_token_ids),
+            sampling=new.sampling,
+            priority=new.priority,
+            lora_name=new.lora_name,
+            lora_path=new.lora_path,
+            cache_salt=new.cache_salt,
+        )
+        self._requests[new.request_id] = request
+        self.scheduler.add(request)
+
+    def _compute(self, plan: StepPlan) -> list[RequestOutput]:
+        try:
+            sampled = self.model.execute(plan.sequences)
+        except Exception:
+            logger.exception("step %d failed; its %d requests are ended", self.step_count, len(plan.requests))
+            return self._fail(plan)
+        self._tell_filled_blocks(plan)
+        return self._settle(plan, sampled)
+
+    def _fail(self, plan: StepPlan) -> list[RequestOutput]:
+        """Ends the requests of a step that computed nothing, and forgets the blocks it was to fill."""
+        self.pool.evict(self.manager.newly_cached)
+        return [self._end(request, FinishReason.error, []) for request in plan.requests]
+
+    def _tell_filled_blocks(self, plan: StepPlan) -> None:
+        """Blocks written in this step that did not become cached ones (those are known to be full)."""
+        size = self.pool.block_size
+        blocks: list[int] = []
+        slots: list[int] = []
+        for request, sequence in zip(plan.requests, plan.sequences, strict=True):
+            end = sequence.start + len(sequence.token_ids)
+            request.num_computed_tokens = end
+            for index in range(max(sequence.start // size, request.num_cached_blocks), -(-end // size)):
+                blocks.append(request.block_table[index])
+                slots.append(min(size, end - index * size))
+        self.pool.fill(blocks, slots)
+
+    def _settle(self, plan: StepPlan, sampled: list[int]) -> list[RequestOutput]:
+        """Appends sampled tokens and ends those that are through."""
+        now = self.clock.wall_ns()
+        took_token = [
+            (request, token)
+            for request, sequence, token in zip(plan.requests, plan.sequences, sampled, strict=True)
+            if sequence.samples
+        ]
+        for request, token in took_token:
+            request.token_ids.append(token)
+            request.first_token_ns = request.first_token_ns or now
+        requests = [request for request, _ in took_token]
+        self.recorder.ops(
+            Kind.TokensGenerated,
+            [request.ordinal for request in requests],
+            [1] * len(requests),
+            [request.num_output_tokens for request in requests],
+        )
+        outputs: list[RequestOutput] = []
+        for request, token in took_token:
+            reason = self._finish_reason(request, token)
+            outputs.append(
+                self._end(request, reason, [token]) if reason else RequestOutput(request.request_id, [token])
+            )
+        return outputs
+
+    def _finish_reason(self, request: Request, token: int) -> FinishReason | None:
+        sampling = request.sampling
+        if token in sampling.stop_token_ids or (not sampling.ignore_eos and token in self.model.eos_token_ids):
+            return FinishReason.stop
+        if request.num_output_tokens >= sampling.max_tokens or request.num_tokens >= self.max_model_len:
+            return FinishReason.length
+        return None
+
+    def _end(self, request: Request, reason: FinishReason, new_token_ids: list[int]) -> RequestOutput:
+        self.scheduler.end(request, reason)
+        del self._requests[request.request_id]
+        with self._inbox_changed:
+            self._known_ids.discard(request.request_id)
+        return RequestOutput(request.request_id, new_token_ids, reason)
+
+    def reset_prefix_cache(self) -> bool:
+        """Forgets everything cached; False, and nothing changed, while any block is referenced."""
+        done = self.manager.reset_prefix_cache()
+        self.recorder.flush(self._totals())
+        return done
+
+    def _totals(self) -> Totals:
+        pool = self.pool
+        return Totals(
+            step=self.step_count,
+            num_free=pool.num_free,
+            num_hashed=pool.num_hashed,
+            ref_sum=pool.ref_sum,
+            running=len(self.scheduler.running),
+            waiting=len(self.scheduler.waiting),
+        )
+
+    def dump_state(self) -> PoolDump:
+        """Everything a fold would know at the end of this step, as copied lists."""
+        pool = self.pool
+        requests = [*self.scheduler.requests(), *self.scheduler.leaking]
+        return PoolDump(
+            ref_cnt=pool.ref_cnt[:],
+            block_hash=pool.block_hash[:],
+            hash_ordinal=pool.hash_ordinal[:],
+            slots=pool.slots[:],
+            high_water=pool.high_water,
+            holds=self.manager.holds(self.scheduler.requests()),
+            next_req=self.recorder.next_req,
+            next_hash=self.recorder.next_hash,
+            parent_ordinal=pool.parent_ordinal[:],
+            requests=[_dump_request(request) for request in requests],
+        )
+
+    def check_integrity(self) -> None:
+        """Asserts every law of engine, scheduler, manager and pool."""
+        known = {request.request_id for request in self.scheduler.requests()}
+        assert known == self._requests.keys(), "scheduler and engine know different requests"
+        self.scheduler.check_integrity()
+
+
+def _dump_request(request: Request) -> RequestDump:
+    return RequestDump(
+        ordinal=request.ordinal,
+        name=request.name,
+        status=request.status,
+        prompt_tokens=request.num_prompt_tokens,
+        output_tokens=request.num_output_tokens,
+        queried_tokens=request.queried_tokens,
+        hit_tokens=request.hit_tokens,
+        preemptions=request.num_preemptions,
+        arrived_ns=request.arrived_ns,
+        scheduled_ns=request.scheduled_ns,
+        first_token_ns=request.first_token_ns,
+        ended_ns=request.ended_ns,
+    )
