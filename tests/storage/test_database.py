@@ -1,0 +1,171 @@
+"""Opening a database: what is made, what is refused, and that the schema goes up and down with data in it."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from kvxray_engine.errors import UserError
+from kvxray_storage import models, schema
+from kvxray_storage.database import open_database
+from sqlalchemy.dialects import postgresql
+
+
+def url_of(path):
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def database(tmp_path):
+    opened = open_database(url_of(tmp_path / "kvxray.db"))
+    yield opened
+    opened.close()
+
+
+def test_a_new_database_is_made_with_its_folder(tmp_path):
+    path = tmp_path / "some" / "where" / "kvxray.db"
+    database = open_database(url_of(path))
+    assert path.exists()
+    assert database.url_scheme == "sqlite"
+    assert database.path == path
+    assert database.schema_revision == schema.head()
+    database.check_integrity()
+    database.close()
+
+
+def test_connections_wait_for_a_lock_keep_references_and_survive_a_loss_of_power(database):
+    with database.reading() as connection:
+        ask = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in
+               ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")}  # fmt: skip
+    assert ask == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 5000}
+
+
+def test_the_migrations_make_exactly_the_tables_of_the_code(database):
+    with database.reading() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, models.metadata) == []
+
+
+def test_the_tables_are_valid_on_postgresql_too():
+    for table in models.metadata.sorted_tables:
+        statement = str(sa.schema.CreateTable(table).compile(dialect=postgresql.dialect()))
+        assert "BLOB" not in statement
+    assert "data BYTEA NOT NULL" in str(sa.schema.CreateTable(models.chunk).compile(dialect=postgresql.dialect()))
+
+
+def test_going_down_and_up_again_keeps_the_file_sound(database):
+    with database.writing() as connection:
+        connection.execute(models.source.insert().values(source_id=1, name="engine", labels="{}", created_ns=1))
+    with database.writing() as connection:
+        schema.downgrade(connection, "base")
+    with database.reading() as connection:
+        assert sa.inspect(connection).get_table_names() == ["alembic_version"]
+    with database.writing() as connection:
+        schema.upgrade(connection)
+        assert connection.execute(sa.select(models.source)).all() == []
+    database.check_integrity()
+
+
+def test_opening_again_keeps_what_is_stored(tmp_path):
+    url = url_of(tmp_path / "kvxray.db")
+    first = open_database(url)
+    with first.writing() as connection:
+        connection.execute(models.source.insert().values(source_id=1, name="engine", labels="{}", created_ns=1))
+    first.close()
+    second = open_database(url)
+    with second.reading() as connection:
+        assert connection.execute(sa.select(models.source.c.name)).scalars().all() == ["engine"]
+    assert second.stored_digest_key == first.stored_digest_key
+    second.close()
+
+
+def test_a_failed_transaction_leaves_nothing(database):
+    def fail():
+        with database.writing() as connection:
+            connection.execute(models.source.insert().values(source_id=1, name="engine", labels="{}", created_ns=1))
+            connection.exec_driver_sql("CREATE TABLE half (a)")
+            raise RuntimeError("stopped half-way")
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with database.reading() as connection:
+        assert connection.execute(sa.select(models.source)).all() == []
+        assert "half" not in sa.inspect(connection).get_table_names()
+
+
+def test_the_digest_key_is_made_once_and_can_be_overridden(database, monkeypatch):
+    assert len(database.digest_key()) == 32
+    assert database.digest_key() == database.stored_digest_key
+    monkeypatch.setenv("KVXRAY_DIGEST_KEY", "one key for the fleet")
+    assert database.digest_key() == b"one key for the fleet"
+
+
+def test_a_newer_schema_is_refused_and_nothing_in_it_touched(tmp_path):
+    path = tmp_path / "kvxray.db"
+    open_database(url_of(path)).close()
+    with sqlite3.connect(path) as raw:
+        raw.execute("UPDATE alembic_version SET version_num = '0042'")
+        raw.execute("CREATE TABLE of_the_future (a)")
+    raw.close()
+    before = path.read_bytes()
+    with pytest.raises(UserError) as refusal:
+        open_database(url_of(path))
+    assert str(refusal.value) == (
+        f"The database at {path} was written by a newer kvxray (schema 0042; this one knows {schema.head()}). "
+        "Install that version or choose another file with KVXRAY_DATABASE_URL."
+    )
+    assert path.read_bytes() == before
+
+
+def test_a_database_of_another_program_is_refused_and_not_touched(tmp_path):
+    path = tmp_path / "theirs.db"
+    with sqlite3.connect(path) as raw:
+        raw.execute("CREATE TABLE accounts (a)")
+    raw.close()
+    before = path.read_bytes()
+    with pytest.raises(UserError, match="belongs to another program .*accounts.* KVXRAY_DATABASE_URL"):
+        open_database(url_of(path))
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("milk, eggs, bread\n" * 100)
+    with pytest.raises(UserError, match="not a database; choose another file with KVXRAY_DATABASE_URL"):
+        open_database(url_of(path))
+    assert path.read_text().startswith("milk")
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="folder .* cannot be made"):
+        open_database(url_of(tmp_path / "file" / "kvxray.db"))
+
+
+def test_a_place_without_write_permission_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("kvxray_storage.database.os.access", lambda *_: False)
+    with pytest.raises(UserError, match="is not writable; change that or choose another file"):
+        open_database(url_of(tmp_path / "kvxray.db"))
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("nonsense", "is not the address of a database"),
+        ("mysql://host/db", "SQLite or PostgreSQL, not in mysql"),
+        ("sqlite://", "needs a file"),
+        ("sqlite:///:memory:", "needs a file"),
+    ],
+)
+def test_an_address_that_cannot_work_is_refused_in_one_sentence(url, sentence):
+    with pytest.raises(UserError, match=sentence) as refusal:
+        open_database(url)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path):
+    with pytest.raises(UserError, match="is a folder, not a database"):
+        open_database(url_of(tmp_path))
