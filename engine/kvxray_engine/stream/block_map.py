@@ -123,7 +123,7 @@ class BlockMap:
         self.holders.replace(np.zeros(0, np.uint32), np.zeros(0, np.uint32))
         self.holders_known = False
 
-    def replace_from_dump(self, dump: PoolDump, wire_seq: int, next_seq: int, step: int, t_ns: int) -> None:
+    def replace_from_dump(self, dump: PoolDump, wire_seq: int) -> None:
         """Begins anew from the engine's own lists, as they are after message `wire_seq`."""
         n = self.num_blocks
         assert len(dump.ref_cnt) == n, "a dump has one entry a block"
@@ -139,8 +139,9 @@ class BlockMap:
         holds = np.array(dump.holds, np.uint32).reshape(-1, 2)
         self.holders.replace(holds[:, 0], holds[:, 1])
         self.holders_known = True
-        self.requests.replace_from_dump(dump.requests, step)
-        self.next_wire_seq, self.next_seq, self.step, self.t_ns = wire_seq + 1, next_seq, step, t_ns
+        self.requests.replace_from_dump(dump.requests, dump.step)
+        self.next_wire_seq, self.next_seq = wire_seq + 1, dump.next_seq
+        self.step, self.t_ns = dump.step, dump.t_ns
         self.reclassify()
 
     def counts(self) -> dict[BlockState, int]:

@@ -62,17 +62,17 @@ class Handover:
         rows = len(message.blk) + len(message.kind)
         waiting = self._rows_in - self._rows_out
         if len(self._queue) >= self.max_messages or (waiting and waiting + rows > self.max_rows):
-            self._wake()
+            self.wake()
             return False
         self._rows_in += rows
         self._queue.append(message)
-        self._wake()
+        self.wake()
         return True
 
     def give_dump(self, wire_seq: int, dump: PoolDump) -> None:
         """Leaves the pool's state after message `wire_seq`; a newer dump replaces one not yet taken."""
         self._dump = (wire_seq, dump)
-        self._wake()
+        self.wake()
 
     def take(self) -> tuple[list[RecordedMessage], tuple[int, PoolDump] | None]:
         """All that waits. The queue is emptied first, so that a dump covers every message offered before it."""
@@ -94,7 +94,8 @@ class Handover:
         self._wake_reader.close()
         self._wake_writer.close()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Makes `fileno` readable."""
         if self._asleep:
             self._asleep = False
             with contextlib.suppress(OSError):

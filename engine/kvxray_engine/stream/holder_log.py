@@ -37,9 +37,8 @@ class HolderLog:
 
     def extend(self, blocks: U4, holders: U4, removed: NDArray[np.bool_]) -> None:
         """Appends changes in any order: what counts is the net of each pair."""
-        holder = np.where(holders == NO_ORDINAL, np.uint32(ANONYMOUS), holders).astype(np.uint64)
-        keys: U8 = (blocks.astype(np.uint64) << _BLOCK_SHIFT) | (holder << _ONE) | removed.astype(np.uint64)
-        self._log.append(keys)
+        named = np.where(holders == NO_ORDINAL, np.uint32(ANONYMOUS), holders)
+        self._log.append(np.bitwise_or(_keys(blocks, named), removed.astype(np.uint64)))
         self._logged += len(blocks)
         if self._logged >= COMPACT_AT:
             self._compact()
@@ -49,7 +48,7 @@ class HolderLog:
         self._log.clear()
         self._logged = 0
         self._releases.clear()
-        self._pairs = np.sort((blocks.astype(np.uint64) << _BLOCK_SHIFT) | (holders.astype(np.uint64) << _ONE))
+        self._pairs = np.sort(_keys(blocks, holders))
 
     def holds(self) -> tuple[U4, U4]:
         """Blocks and their holders, sorted by block, one entry a hold."""
@@ -92,6 +91,11 @@ class HolderLog:
         if (net < 0).any():
             self._releases.append(distinct[net < 0])
         self._pairs = np.repeat(distinct, np.maximum(net, 0))
+
+
+def _keys(blocks: U4, holders: U4) -> U8:
+    keys: U8 = (blocks.astype(np.uint64) << _BLOCK_SHIFT) | (holders.astype(np.uint64) << _ONE)
+    return keys
 
 
 def _blocks(keys: U8) -> U4:

@@ -34,8 +34,8 @@ class PoolDump:
     """One entry a block in each list, the null block included.
 
     `block_hash` None = not cached. `hash_ordinal`, `parent_ordinal`: NO_ORDINAL where there is none. `high_water`:
-    block ids below it have been allocated in this epoch; the others are empty. `holds`: a pair (block id, holder
-    ordinal) for each hold, leaked ones included.
+    block ids below it have been allocated in this epoch; the others are empty. `next_seq`, `t_ns` (wall): filled in by
+    the recorder. `holds`: a pair (block id, holder ordinal) for each hold, leaked ones included.
     """
 
     ref_cnt: list[int]
@@ -46,5 +46,8 @@ class PoolDump:
     holds: list[tuple[int, int]]
     next_req: int
     next_hash: int
+    next_seq: int = 0
+    step: int = 0
+    t_ns: int = 0
     parent_ordinal: list[int] = field(default_factory=list)
     requests: list[RequestDump] = field(default_factory=list)

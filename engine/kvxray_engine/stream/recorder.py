@@ -201,6 +201,7 @@ class Recorder(NullRecorder):
         """Leaves the pool's state, as of all that was flushed, for the publisher to begin anew from."""
         assert not self._kind, "a dump describes the state between messages: flush first"
         self.wants_dump = False
+        dump.next_seq, dump.step, dump.t_ns = self.next_seq, self.step, self.clock.wall_ns()
         self.handover.give_dump(self.next_wire_seq - 1, dump)
 
     def _open(self) -> None:

@@ -1,0 +1,164 @@
+"""The other end: two sockets to one publisher, its events and its answers. Knows frames, not what they mean.
+
+Nothing here blocks longer than asked, and nothing received is believed: payloads are handed on as bytes, to be decoded
+by whoever decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+import zmq
+
+from kvxray_engine.errors import UserError
+from kvxray_engine.stream import wire
+from kvxray_engine.stream.codec import MAX_PAYLOAD_BYTES
+from kvxray_engine.stream.snapshot import MAX_SNAPSHOT_BYTES
+
+RECEIVE_QUEUE_MESSAGES: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A payload from the events socket."""
+
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A payload sent again on request."""
+
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayEnded:
+    """The answer to one replay request is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotAnswered:
+    """data None: not ready, ask again."""
+
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """Frames that no publisher of ours sends."""
+
+    reason: str
+
+
+Received = Published | Replayed | ReplayEnded | SnapshotAnswered | Malformed
+
+
+class Subscriber:
+    """One SUB socket and, when there is a replay address, one DEALER. Use from one thread."""
+
+    def __init__(self, events: str, replay: str | None = None) -> None:
+        """Connects; a publisher that is not there yet is waited for. Raises `UserError` for an address that makes no
+        sense.
+        """
+        self._context = zmq.Context()
+        self._events = self._context.socket(zmq.SUB)
+        self._events.setsockopt(zmq.RCVHWM, RECEIVE_QUEUE_MESSAGES)
+        self._events.setsockopt(zmq.MAXMSGSIZE, MAX_PAYLOAD_BYTES)
+        self._events.setsockopt(zmq.SUBSCRIBE, b"")
+        self._dealer = self._context.socket(zmq.DEALER) if replay else None
+        self._poller = zmq.Poller()
+        self._connect(self._events, events)
+        if self._dealer is not None and replay:
+            self._dealer.setsockopt(zmq.MAXMSGSIZE, MAX_SNAPSHOT_BYTES)
+            self._connect(self._dealer, replay)
+
+    def __enter__(self) -> Subscriber:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._context.destroy(linger=0)
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is a socket to ask for replay and snapshots."""
+        return self._dealer is not None
+
+    def receive(self, timeout_s: float, limit: int = 256) -> list[Received]:
+        """All that has come, at most `limit` of each socket; waits up to `timeout_s` for the first."""
+        ready = dict(self._poller.poll(timeout_s * 1000))
+        received: list[Received] = []
+        if self._dealer is not None and self._dealer in ready:
+            received += [_answer(frames) for frames in _drain(self._dealer, limit)]
+        if self._events in ready:
+            received += [_event(frames) for frames in _drain(self._events, limit)]
+        return received
+
+    def has_waiting(self) -> bool:
+        """Whether something could be received at once."""
+        return bool(self._poller.poll(0))
+
+    def request_snapshot(self) -> None:
+        """Asks for the state; the answer comes through `receive`."""
+        self._ask([wire.SNAPSHOT])
+
+    def request_replay(self, first: int, last: int) -> None:
+        """Asks for messages first..last again; what is still held comes through `receive`, then `ReplayEnded`."""
+        self._ask([wire.REPLAY, wire.pack_number(first), wire.pack_number(last)])
+
+    def _ask(self, frames: list[bytes]) -> None:
+        assert self._dealer is not None, "this subscriber has no replay address"
+        try:
+            self._dealer.send_multipart([b"", *frames], zmq.NOBLOCK)
+        except zmq.Again:
+            # No peer and a full queue: the asker has a deadline and asks again.
+            return
+
+    def _connect(self, socket: zmq.Socket[bytes], endpoint: str) -> None:
+        socket.setsockopt(zmq.LINGER, 0)
+        socket.setsockopt(zmq.RECONNECT_IVL, 100)
+        socket.setsockopt(zmq.RECONNECT_IVL_MAX, 2000)
+        try:
+            socket.connect(endpoint)
+        except zmq.ZMQError as error:
+            self._context.destroy(linger=0)
+            raise UserError(
+                f"Cannot connect to {endpoint!r}: {error.strerror}. Write it like tcp://host:5570."
+            ) from error
+        self._poller.register(socket, zmq.POLLIN)
+
+
+def _drain(socket: zmq.Socket[bytes], limit: int) -> list[list[bytes]]:
+    drained: list[list[bytes]] = []
+    while len(drained) < limit:
+        try:
+            drained.append(socket.recv_multipart(zmq.NOBLOCK))
+        except zmq.Again:
+            break
+    return drained
+
+
+def _event(frames: list[bytes]) -> Received:
+    if len(frames) != 2:
+        return Malformed(f"An event has 2 frames, not {len(frames)}.")
+    return Published(frames[1])
+
+
+def _answer(frames: list[bytes]) -> Received:
+    match frames:
+        case [b"", wire.MESSAGE, _, payload]:
+            return Replayed(payload)
+        case [b"", wire.END]:
+            return ReplayEnded()
+        case [b"", wire.SNAPSHOT, data]:
+            return SnapshotAnswered(data)
+        case [b"", wire.NOT_READY]:
+            return SnapshotAnswered(None)
+    return Malformed("An answer of the replay socket is none that kvxray knows.")
