@@ -1,25 +1,24 @@
 """The engine: requests in, tokens out, one step at a time; every block it moves is told to the recorder.
 
-One thread runs `step`. Other threads add and abort requests through an inbox that a step empties first, so that an
-abort frees its blocks within one step. The clock is injected: with a null model and a virtual clock, hours pass in
-seconds.
+One thread runs `step`. Other threads add and abort requests through the inbox, which a step empties as it begins and as
+it ends: an abort frees its blocks within one step, and arrivals are told with the time at which they came. The clock is
+injected: with a null model and a virtual clock, hours pass in seconds.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
-from collections import deque
 from dataclasses import dataclass
 
 from kvxray_engine.block_pool import BlockPool, FreeOrder
 from kvxray_engine.clock import Clock, SystemClock
 from kvxray_engine.errors import UserError
+from kvxray_engine.inbox import Inbox
 from kvxray_engine.kv_cache_manager import KVCacheManager
 from kvxray_engine.prefix_cache import PrefixCache
-from kvxray_engine.request import FinishReason, Request
+from kvxray_engine.request import FinishReason, NewRequest, Request
 from kvxray_engine.scheduler import Scheduler, StepPlan
-from kvxray_engine.step_batch import SamplingParams, StepModel
+from kvxray_engine.step_batch import StepModel
 from kvxray_engine.stream.pool_dump import PoolDump, RequestDump
 from kvxray_engine.stream.recorder import NullRecorder
 from kvxray_engine.stream.schema import Descriptor, Group, Kind, Name, Pool, Totals
@@ -49,20 +48,6 @@ class RequestOutput:
     finish_reason: FinishReason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewRequest:
-    """A request as its client states it."""
-
-    request_id: str
-    prompt_token_ids: list[int]
-    sampling: SamplingParams = SamplingParams()
-    priority: int = 0
-    lora_name: str = ""
-    lora_path: str = ""
-    cache_salt: str = ""
-    session: str = ""
-
-
 class LLMEngine:
     """A model, a block pool and a scheduler, and the story of what they do."""
 
@@ -86,10 +71,10 @@ class LLMEngine:
             self.config.max_num_batched_tokens, self.config.leak_on_abort,
         )  # fmt: skip
         self.step_count = 0
+        self.computed_tokens = 0  # of the last step
+        self._step_started_ns = 0
         self._requests: dict[str, Request] = {}  # all that have not ended; only the engine's thread touches it
-        self._inbox: deque[NewRequest | str] = deque()  # a request, or the id of one to abort
-        self._inbox_changed = threading.Condition()
-        self._known_ids: set[str] = set()  # in the inbox or not ended; guarded by the condition
+        self.inbox = Inbox(self.clock)
 
     def _longest_sequence(self) -> int:
         room = self.pool.usable_blocks * self.pool.block_size
@@ -127,24 +112,11 @@ class LLMEngine:
     def add_request(self, request: NewRequest) -> None:
         """Queues a request for the next step. Raises UserError when it can never run."""
         self._check(request)
-        with self._inbox_changed:
-            if request.request_id in self._known_ids:
-                raise UserError(f"The request id {request.request_id} is in use: choose another.")
-            self._known_ids.add(request.request_id)
-            self._inbox.append(request)
-            self._inbox_changed.notify_all()
+        self.inbox.add(request)
 
     def abort_request(self, request_id: str) -> None:
         """Ends a request at the next step; one that has ended already, or was never there, is ignored."""
-        with self._inbox_changed:
-            if request_id in self._known_ids:
-                self._inbox.append(request_id)
-                self._inbox_changed.notify_all()
-
-    def wait_for_work(self, timeout_s: float) -> bool:
-        """Blocks until a request waits in the inbox, at most `timeout_s`; True when there is something to do."""
-        with self._inbox_changed:
-            return self._inbox_changed.wait_for(lambda: bool(self._inbox) or bool(self._requests), timeout_s)
+        self.inbox.abort(request_id)
 
     def _check(self, request: NewRequest) -> None:
         tokens = request.prompt_token_ids
@@ -164,18 +136,21 @@ class LLMEngine:
 
     @property
     def has_work(self) -> bool:
-        return bool(self._requests or self._inbox)
+        return bool(self._requests) or len(self.inbox) > 0
 
     def step(self) -> list[RequestOutput]:
         """Schedules, computes and settles one step; nothing to do is no step."""
         outputs: list[RequestOutput] = []
         if self.has_work:
             self.step_count += 1
+            self._step_started_ns = self.clock.wall_ns()
             self.recorder.start_step(self.step_count)
             outputs += self._empty_inbox()
             plan = self.scheduler.schedule()
             if plan.requests:
                 outputs += self._compute(plan)
+                outputs += self._empty_inbox()
+            self.computed_tokens = plan.num_tokens
             self.recorder.complete_step(plan.num_tokens, self._totals() if self.recorder.enabled else None)
         if self.recorder.wants_dump:
             self.recorder.give_dump(self.dump_state())
@@ -183,15 +158,14 @@ class LLMEngine:
 
     def _empty_inbox(self) -> list[RequestOutput]:
         aborted: list[RequestOutput] = []
-        while self._inbox:
-            entry = self._inbox.popleft()
-            if isinstance(entry, NewRequest):
-                self._arrive(entry)
-            elif entry in self._requests:
-                aborted.append(self._end(self._requests[entry], FinishReason.abort, []))
+        for entry in self.inbox.take():
+            if isinstance(entry.what, NewRequest):
+                self._arrive(entry.what, entry.came_ns)
+            elif entry.what in self._requests:
+                aborted.append(self._end(self._requests[entry.what], FinishReason.abort, []))
         return aborted
 
-    def _arrive(self, new: NewRequest) -> None:
+    def _arrive(self, new: NewRequest, came_ns: int) -> None:
         name = Name(id=new.request_id, session=new.session, lora=new.lora_name, salt=new.cache_salt)
         request = Request(
             request_id=new.request_id,
@@ -204,9 +178,10 @@ class LLMEngine:
             lora_name=new.lora_name,
             lora_path=new.lora_path,
             cache_salt=new.cache_salt,
+            arrived_ns=came_ns,
         )
         self._requests[new.request_id] = request
-        self.scheduler.add(request)
+        self.scheduler.add(request, max(0, came_ns - self._step_started_ns) // 1000)
 
     def _compute(self, plan: StepPlan) -> list[RequestOutput]:
         try:
@@ -272,8 +247,7 @@ class LLMEngine:
     def _end(self, request: Request, reason: FinishReason, new_token_ids: list[int]) -> RequestOutput:
         self.scheduler.end(request, reason)
         del self._requests[request.request_id]
-        with self._inbox_changed:
-            self._known_ids.discard(request.request_id)
+        self.inbox.forget(request.request_id)
         return RequestOutput(request.request_id, new_token_ids, reason)
 
     def reset_prefix_cache(self) -> bool:

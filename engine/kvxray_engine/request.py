@@ -19,6 +19,20 @@ class FinishReason(Enum):
     error = "error"
 
 
+@dataclass(frozen=True, slots=True)
+class NewRequest:
+    """A request as its client states it."""
+
+    request_id: str
+    prompt_token_ids: list[int]
+    sampling: SamplingParams = SamplingParams()
+    priority: int = 0
+    lora_name: str = ""
+    lora_path: str = ""
+    cache_salt: str = ""
+    session: str = ""
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """Tokens are prompt then output. `num_computed_tokens` of them have keys and values in the cache.
@@ -47,7 +61,7 @@ class Request:
     queried_tokens: int = 0  # prefix tokens looked up at admissions so far
     hit_tokens: int = 0  # of those, found in the cache
     arrived_ns: int = 0  # wall clock, as are the other times; 0 = not yet
-    scheduled_ns: int = 0
+    scheduled_ns: int = 0  # of the last admission
     first_token_ns: int = 0
     ended_ns: int = 0
 

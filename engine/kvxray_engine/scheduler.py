@@ -82,10 +82,10 @@ class Scheduler:
         yield from self.running
         yield from self.waiting
 
-    def add(self, request: Request) -> None:
-        request.arrived_ns = self.clock.wall_ns()
+    def add(self, request: Request, microseconds: int = 0) -> None:
+        """Joins the waiting line. `microseconds`: when it arrived, since the step began."""
         self.waiting.append(request)
-        self.recorder.op(Kind.RequestArrived, Cause.none, request.ordinal, 0, request.num_prompt_tokens)
+        self.recorder.op(Kind.RequestArrived, Cause.none, request.ordinal, microseconds, request.num_prompt_tokens)
 
     def schedule(self) -> StepPlan:
         """Plans a step; blocks are allocated, and told, as it goes."""
@@ -150,7 +150,7 @@ class Scheduler:
             self.recorder.op(Kind.RequestResumed, Cause.none, request.ordinal)
         queried, hit = self.manager.prefix_cache.count(request, len(hits))
         self.recorder.op(Kind.RequestScheduled, Cause.none, request.ordinal, queried, hit)
-        request.scheduled_ns = request.scheduled_ns or self.clock.wall_ns()
+        request.scheduled_ns = self.clock.wall_ns()
         request.status = RequestStatus.running
         self.running.append(request)
 
