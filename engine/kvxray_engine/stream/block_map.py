@@ -18,7 +18,7 @@ from kvxray_engine.stream.hash_table import HashTable
 from kvxray_engine.stream.holder_log import HolderLog
 from kvxray_engine.stream.pool_dump import PoolDump
 from kvxray_engine.stream.request_table import RequestTable
-from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, BlockState, Cause, Descriptor, Header, Kind
+from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, BlockState, Descriptor, Header, Kind
 from kvxray_engine.stream.transitions import Rows, double_frees, last_of_each, rows_of
 
 ALL_MEDIA: Final = 255
@@ -143,6 +143,12 @@ class BlockMap:
         self.next_wire_seq, self.next_seq = wire_seq + 1, dump.next_seq
         self.step, self.t_ns = dump.step, dump.t_ns
         self.reclassify()
+
+    def adopt_totals(self, other: BlockMap) -> None:
+        """Goes on counting from where another fold of the same epoch stood: totals never run backwards."""
+        self.kind_totals = other.kind_totals.copy()
+        self.queried_tokens, self.hit_tokens = other.queried_tokens, other.hit_tokens
+        self.generated_tokens, self.computed_tokens = other.generated_tokens, other.computed_tokens
 
     def counts(self) -> dict[BlockState, int]:
         """Blocks in each state; the null block is outside."""
@@ -353,6 +359,3 @@ def operation_times(header: Header, columns: Columns) -> NDArray[np.int64]:
     marks = np.concatenate(([0], columns.a0[starts].astype(np.int64) * 1000)) + header.t0_wall_ns
     times: NDArray[np.int64] = marks[np.searchsorted(starts, np.arange(len(columns.kind)), side="right")]
     return times
-
-
-__all__ = ["BlockMap", "Cause", "Fault", "operation_times"]

@@ -14,13 +14,12 @@ import uuid
 from types import TracebackType
 from typing import Final
 
-
 import zmq
 
 from kvxray_engine.errors import UserError
 from kvxray_engine.stream import snapshot, wire
 from kvxray_engine.stream.block_map import BlockMap
-from kvxray_engine.stream.codec import Message, encode, encode_descriptor
+from kvxray_engine.stream.codec import BadMessage, Message, encode, encode_descriptor
 from kvxray_engine.stream.columns import Columns
 from kvxray_engine.stream.handover import RecordedMessage
 from kvxray_engine.stream.joining import can_join, join
@@ -61,6 +60,7 @@ class Publisher:
         self.sent_messages = 0
         self.failed_messages = 0
         self._fold: BlockMap | None = BlockMap(descriptor, source=source, incarnation=self.incarnation)
+        self._broken = self._fold
         self._to_fold: list[Message] = []
         self._folded_at = 0.0
         self._totals: Totals | None = None
@@ -111,7 +111,7 @@ class Publisher:
         next_heartbeat = time.monotonic()
         while not self._stopping.is_set():
             timeout = max(0.0, min(next_heartbeat - time.monotonic(), FOLD_EVERY_S))
-            ready = dict(poller.poll(timeout * 1000))
+            ready = dict(poller.poll(int(timeout * 1000) + 1))
             self._send_what_waits()
             if self._router in ready:
                 self._answer()
@@ -153,6 +153,7 @@ class Publisher:
         fold.hashes.width = self.hash_width
         fold.replace_from_dump(dump, wire_seq)
         fold.lost = self.recorder.lost
+        fold.adopt_totals(self._fold or self._broken)
         self._fold, self._to_fold = fold, newer
 
     def _fold_what_waits(self) -> None:
@@ -172,10 +173,17 @@ class Publisher:
         if self._fold is None:
             return
         if run[0].header.wire_seq != self._fold.next_wire_seq:
-            self._fold = None
-            self.recorder.wants_dump = True
+            self._break_fold(self._fold)
             return
-        self._fold.apply(join(run))
+        try:
+            self._fold.apply(join(run))
+        except BadMessage:
+            self._break_fold(self._fold)
+
+    def _break_fold(self, fold: BlockMap) -> None:
+        """From here to the next dump the state is not known; the totals go on from where they were."""
+        self._fold, self._broken = None, fold
+        self.recorder.wants_dump = True
 
     def _answer(self) -> None:
         while True:

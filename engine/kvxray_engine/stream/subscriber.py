@@ -6,6 +6,7 @@ by whoever decides.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -93,7 +94,7 @@ class Subscriber:
 
     def receive(self, timeout_s: float, limit: int = 256) -> list[Received]:
         """All that has come, at most `limit` of each socket; waits up to `timeout_s` for the first."""
-        ready = dict(self._poller.poll(timeout_s * 1000))
+        ready = dict(self._poller.poll(math.ceil(timeout_s * 1000)))
         received: list[Received] = []
         if self._dealer is not None and self._dealer in ready:
             received += [_answer(frames) for frames in _drain(self._dealer, limit)]
