@@ -90,7 +90,8 @@ class BlockMap:
         self._scratch: U4 = np.zeros(n, np.uint32)
         self._counts = np.zeros(len(BlockState), np.int64)
         self._counts[BlockState.empty] = descriptor.usable_blocks
-        self._block_sizes = np.array([group.block_size for group in descriptor.groups] or [descriptor.block_size])
+        sizes = [group.block_size or descriptor.block_size for group in descriptor.groups]
+        self._block_sizes = np.array(sizes or [descriptor.block_size])
 
     def apply(self, message: Message) -> U4:
         """Folds one message (or several joined) and returns the ids of the blocks it touched, each once.
@@ -109,7 +110,7 @@ class BlockMap:
         self.hashes.add(header.hash0, columns.hashes)
         self.requests.add_names(header.req0, header.names)
         touched = self._apply_rows(columns, times, header.seq0)
-        self.requests.apply(columns, times, header.step)
+        self.requests.apply(columns, times, operation_steps(header, columns))
         self._count_operations(columns)
         self._note_header(header)
         if len(times):
@@ -359,3 +360,12 @@ def operation_times(header: Header, columns: Columns) -> NDArray[np.int64]:
     marks = np.concatenate(([0], columns.a0[starts].astype(np.int64) * 1000)) + header.t0_wall_ns
     times: NDArray[np.int64] = marks[np.searchsorted(starts, np.arange(len(columns.kind)), side="right")]
     return times
+
+
+def operation_steps(header: Header, columns: Columns) -> NDArray[np.int64]:
+    """The engine's step of each operation: StepStarted tells its low 32 bits, the header the whole of the last one."""
+    starts = np.flatnonzero(columns.kind == Kind.StepStarted)
+    low = np.concatenate(([header.step & 0xFFFFFFFF], columns.a1[starts].astype(np.int64)))
+    steps = header.step - ((header.step - low) & 0xFFFFFFFF)
+    told: NDArray[np.int64] = steps[np.searchsorted(starts, np.arange(len(columns.kind)), side="right")]
+    return told

@@ -53,9 +53,8 @@ class Handover:
         self._rows_out = 0
         self._dump: tuple[int, PoolDump] | None = None
         self._asleep = True
-        self._wake_reader, self._wake_writer = socket.socketpair()
-        self._wake_reader.setblocking(False)
-        self._wake_writer.setblocking(False)
+        self._wake_reader: socket.socket | None = None
+        self._wake_writer: socket.socket | None = None
 
     def offer(self, message: RecordedMessage) -> bool:
         """False when there is no room: the message is dropped, and the caller counts it."""
@@ -86,23 +85,34 @@ class Handover:
         dump, self._dump = self._dump, None
         return messages, dump
 
-    def fileno(self) -> int:
-        """Readable when something waits: for the publisher's poll."""
+    def listen(self) -> int:
+        """A file descriptor that is readable when something waits: for the publisher's poll, until `close`."""
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
+        self._asleep = True
+        self.wake()
         return self._wake_reader.fileno()
 
     def close(self) -> None:
-        self._wake_reader.close()
-        self._wake_writer.close()
+        """Ends the listening; what is offered from now on waits until the queue is full, and is then refused."""
+        reader, writer = self._wake_reader, self._wake_writer
+        self._wake_reader = self._wake_writer = None
+        for end in (reader, writer):
+            if end is not None:
+                end.close()
 
     def wake(self) -> None:
-        """Makes `fileno` readable."""
-        if self._asleep:
+        """Makes the listener's descriptor readable."""
+        writer = self._wake_writer
+        if writer is not None and self._asleep:
             self._asleep = False
             with contextlib.suppress(OSError):
-                self._wake_writer.send(b"\0")
+                writer.send(b"\0")
 
     def _clear_wake(self) -> None:
-        with contextlib.suppress(OSError):
-            while self._wake_reader.recv(64):
-                pass
+        if self._wake_reader is not None:
+            with contextlib.suppress(OSError):
+                while self._wake_reader.recv(64):
+                    pass
         self._asleep = True

@@ -70,6 +70,7 @@ class Publisher:
         self._router = self._context.socket(zmq.ROUTER)
         self.events_address = self._bind(self._events, events_endpoint)
         self.replay_address = self._bind(self._router, replay_endpoint)
+        self._wake = recorder.handover.listen()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kvxray-publisher", daemon=True)
 
@@ -91,6 +92,7 @@ class Publisher:
         if self._thread.is_alive():
             self.recorder.handover.wake()
             self._thread.join(timeout=10)
+        self.recorder.handover.close()
         self._context.destroy(linger=200)
 
     def _bind(self, socket: zmq.Socket[bytes], endpoint: str) -> str:
@@ -106,7 +108,7 @@ class Publisher:
 
     def _run(self) -> None:
         poller = zmq.Poller()
-        poller.register(self.recorder.handover.fileno(), zmq.POLLIN)
+        poller.register(self._wake, zmq.POLLIN)
         poller.register(self._router, zmq.POLLIN)
         next_heartbeat = time.monotonic()
         while not self._stopping.is_set():

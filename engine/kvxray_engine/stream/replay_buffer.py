@@ -1,5 +1,4 @@
-"""The last messages as they were sent, for subscribers that missed some: bounded in number and bytes, oldest out first.
-"""
+"""The last messages as they were sent, for subscribers that missed some: bounded in number and bytes."""
 
 from __future__ import annotations
 

@@ -107,8 +107,8 @@ class RequestTable:
         self.names.update(zip(ordinals.tolist(), names, strict=True))
         self._ensure(ordinals)
 
-    def apply(self, columns: Columns, times: I8, step: int) -> None:
-        """Folds the request operations. times: wall ns of each operation. step: the engine's step of the message."""
+    def apply(self, columns: Columns, times: I8, steps: I8) -> None:
+        """Folds the request operations. times: wall ns, steps: the engine's step, one entry an operation."""
         kinds = columns.kind
         present = np.flatnonzero(np.bincount(kinds, minlength=64))
         if not len(present) or present[-1] < Kind.RequestArrived:
@@ -119,9 +119,9 @@ class RequestTable:
             at = np.flatnonzero((kinds == kind) & (columns.req != NO_ORDINAL))
             if len(at):
                 index = self._ensure(columns.req[at])
-                self._apply_kind(kind, index, columns.a0[at], columns.a1[at], times[at], step)
+                self._apply_kind(kind, index, columns.a0[at], columns.a1[at], times[at], steps[at])
 
-    def _apply_kind(self, kind: Kind, index: NDArray[np.intp], a0: U4, a1: U4, times: I8, step: int) -> None:
+    def _apply_kind(self, kind: Kind, index: NDArray[np.intp], a0: U4, a1: U4, times: I8, steps: I8) -> None:
         rows = self._rows
         if kind == Kind.RequestArrived:
             rows["status"][index] = RequestStatus.waiting
@@ -144,7 +144,7 @@ class RequestTable:
             rows["prompt"][index] = a0
             rows["output"][index] = a1
             rows["ended_ns"][index] = times
-            rows["ended_step"][index] = step
+            rows["ended_step"][index] = steps
 
     def _apply_tokens(self, index: NDArray[np.intp], total: U4, times: I8) -> None:
         rows = self._rows

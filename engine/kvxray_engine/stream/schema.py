@@ -162,11 +162,11 @@ class Name(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """One KV cache group: layers that share block tables."""
+    """One KV cache group: layers that share block tables. `block_size` 0 = that of the descriptor."""
 
     kind: str = "full"
     window: int = 0
-    block_size: int = 16
+    block_size: int = 0
 
 
 class Pool(msgspec.Struct, frozen=True):

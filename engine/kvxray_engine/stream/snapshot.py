@@ -189,4 +189,4 @@ def _shuffle(array: NDArray[Any], dtype: str) -> bytes:
 def _unshuffle(data: memoryview, dtype: str) -> NDArray[Any]:
     item = np.dtype(dtype).itemsize
     planes = np.frombuffer(data, np.uint8).reshape(item, -1)
-    return np.ascontiguousarray(planes.T).reshape(-1).view(dtype)
+    return planes.T.copy().reshape(-1).view(dtype)

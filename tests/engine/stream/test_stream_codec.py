@@ -1,0 +1,112 @@
+"""Messages survive the way through bytes, and nothing else is taken for one."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kvxray_engine.stream.codec import BadMessage, decode, encode
+from kvxray_engine.stream.columns import COLUMN_TYPES, Columns
+from kvxray_engine.stream.recorded import to_message
+from kvxray_engine.stream.schema import ROW_KINDS, SCHEMA_VERSION, Cause, Kind, Name
+
+from tests.engine.stream.scripted_pool import ScriptedPool
+
+
+def payload(seed: int = 3, steps: int = 6) -> bytes:
+    pool = ScriptedPool(16, seed)
+    for _ in range(steps):
+        pool.run_step()
+    recorded, _ = pool.recorder.handover.take()
+    message = to_message(recorded[-1], "test", "life-1", 32)
+    return encode(message.header, message.columns)
+
+
+@given(seed=st.integers(0, 1000), steps=st.integers(1, 10))
+@settings(max_examples=40, deadline=None)
+def test_round_trip(seed: int, steps: int) -> None:
+    data = payload(seed, steps)
+    message = decode(data)
+    assert encode(message.header, message.columns) == data
+    assert message.columns.num_events == message.header.n
+
+
+@given(at=st.integers(0, 100_000), value=st.integers(0, 255))
+@settings(max_examples=300, deadline=None)
+def test_a_flipped_byte_is_refused_in_one_sentence_or_still_a_lawful_message(at: int, value: int) -> None:
+    data = bytearray(payload())
+    data[at % len(data)] = value
+    try:
+        message = decode(bytes(data))
+    except BadMessage as refusal:
+        assert str(refusal)[0].isupper()
+        assert str(refusal).endswith(".")
+    else:
+        assert message.columns.num_events == message.header.n
+
+
+@given(data=st.binary(max_size=200))
+def test_noise_is_refused(data: bytes) -> None:
+    with pytest.raises(BadMessage):
+        decode(data)
+
+
+@given(length=st.integers(0, 400))
+def test_a_message_cut_short_is_refused(length: int) -> None:
+    data = payload()
+    with pytest.raises(BadMessage):
+        decode(data[: min(length, len(data) - 1)])
+
+
+def test_another_version_is_named_in_the_refusal() -> None:
+    data = bytearray(payload())
+    data[4] = SCHEMA_VERSION + 1
+    with pytest.raises(BadMessage, match=f"version {SCHEMA_VERSION + 1}; this kvxray reads {SCHEMA_VERSION}"):
+        decode(bytes(data))
+
+
+def test_a_hash_ordinal_the_stream_has_not_told_is_refused() -> None:
+    message = decode(payload(seed=5, steps=9))
+    columns = message.columns
+    a0 = columns.a0.copy()
+    cached = np.flatnonzero(columns.kind == Kind.BlockCached)
+    if not len(cached):
+        a0 = np.full(1, 4_000_000, np.uint32)
+        columns = Columns(
+            *(
+                np.array([v], t)
+                for v, (_, t) in zip((Kind.BlockCached, 0, 0, 1, 0, 0, 1, -1), COLUMN_TYPES, strict=True)
+            )
+        )
+    a0[cached[:1] if len(cached) else [0]] = 4_000_000
+    forged = Columns(columns.kind, columns.cause, columns.req, columns.n, a0, columns.a1, columns.blk, columns.val)
+    header = msgspec.structs.replace(message.header, n=forged.num_events)
+    with pytest.raises(BadMessage, match="hash that the stream has not told"):
+        decode(encode(header, forged))
+
+
+def test_kinds_with_rows_and_values_are_the_documented_ones() -> None:
+    assert {kind for kind in Kind if kind.name.startswith(("Block", "Residency"))} == ROW_KINDS
+
+
+def test_times_shift_with_the_header() -> None:
+    message = decode(payload())
+    shifted = message.columns.with_time_shifted(500)
+    starts = message.columns.kind == Kind.StepStarted
+    assert (shifted.a0[starts] == message.columns.a0[starts] + 500).all()
+    assert (shifted.a0[~starts] == message.columns.a0[~starts]).all()
+    with pytest.raises(OverflowError):
+        message.columns.with_time_shifted(2**32)
+
+
+def test_names_keep_their_fields() -> None:
+    name = Name("r1", kind="lease", parent=4, deadline=10, tenant="t", session="s", lora="l", salt="x")
+    pool = ScriptedPool(8)
+    pool.recorder.new_holder(name)
+    pool.recorder.op(Kind.LeaseChanged, Cause.lease, 0, 500)
+    pool.recorder.flush()
+    (recorded,), _ = pool.recorder.handover.take()
+    message = to_message(recorded, "test", "life-1", 32)
+    assert decode(encode(message.header, message.columns)).header.names == (name,)
