@@ -23,6 +23,9 @@ from kvxray_engine.stream.pool_dump import PoolDump, RequestDump
 from kvxray_engine.stream.recorder import NullRecorder
 from kvxray_engine.stream.schema import Descriptor, Group, Kind, Name, Pool, Totals
 
+MAX_NAME = 128
+"""Characters: names travel in every message that speaks of them first."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -131,6 +134,8 @@ class LLMEngine:
             raise UserError(f"Token ids of {self.model.name} go from 0 to {self.model.vocab_size - 1}.")
         if request.sampling.max_tokens < 1:
             raise UserError("max_tokens must be at least 1.")
+        if max(map(len, (request.request_id, request.session, request.lora_name, request.cache_salt))) > MAX_NAME:
+            raise UserError(f"Request ids, sessions, adapters and salts have at most {MAX_NAME} characters.")
 
     # The engine's thread.
 
@@ -280,6 +285,7 @@ class LLMEngine:
             holds=self.manager.holds(self.scheduler.requests()),
             next_req=self.recorder.next_req,
             next_hash=self.recorder.next_hash,
+            step=self.step_count,
             parent_ordinal=pool.parent_ordinal[:],
             requests=[_dump_request(request) for request in requests],
         )
