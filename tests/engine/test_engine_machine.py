@@ -1,4 +1,4 @@
-"""Any order of arrivals, steps, aborts and resets, under pressure, keeps every law of pool, prefix cache and scheduler."""
+"""Any order of arrivals, steps, aborts and resets, under pressure, keeps the laws of pool, cache and scheduler."""
 
 import pytest
 from hypothesis import HealthCheck, settings
