@@ -1,0 +1,83 @@
+"""Serve the dashboard and the API, and follow the engines you name."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from typing import Any, Final
+
+from kvxray_engine.errors import UserError
+
+SUMMARY: Final = "serve the dashboard and follow running engines"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--host", help="address to listen on; beyond loopback KVXRAY_TOKEN must be set")
+    parser.add_argument("--port", type=int, help="port of the page and the API")
+    parser.add_argument("--database", metavar="URL", help="where the event log is kept, as a SQLAlchemy URL")
+    parser.add_argument(
+        "--source",
+        action="append",
+        type=source_argument,
+        metavar="NAME=EVENTS,REPLAY[,API]",
+        help="an engine to follow, for example demo=tcp://127.0.0.1:5570,tcp://127.0.0.1:5571; may be repeated",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    from kvxray_backend.settings import load_settings
+
+    overrides: dict[str, Any] = {}
+    for setting, value in (("host", options.host), ("port", options.port), ("database_url", options.database)):
+        if value is not None:
+            overrides[setting] = value
+    if options.source:
+        overrides["sources"] = options.source
+    return serve(load_settings(**overrides))
+
+
+def source_argument(text: str) -> dict[str, str]:
+    """NAME=EVENTS,REPLAY[,API] as the fields of a source."""
+    name, equals, rest = text.partition("=")
+    parts = rest.split(",")
+    if not equals or len(parts) not in (2, 3):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=EVENTS,REPLAY[,API]")
+    return dict(zip(("name", "events", "replay", "api"), (name, *parts), strict=False))
+
+
+def serve(settings: Any, announce: str = "kvxray") -> int:
+    """Runs the server until it is told to stop. settings: `kvxray_backend.settings.Settings`."""
+    import uvicorn
+
+    from kvxray_backend.main import create_app
+
+    listener = listen(settings.host, settings.port)
+    port = listener.getsockname()[1]
+    settings = settings.model_copy(update={"port": port})
+    app = create_app(settings)
+    config = uvicorn.Config(
+        app, host=settings.host, port=port, log_level="warning", access_log=False, ws="websockets-sansio",
+        ws_max_size=1 << 20, timeout_graceful_shutdown=3,
+    )  # fmt: skip
+    sys.stderr.write(f"{announce}: open {settings.url} in a browser (stop with Ctrl-C)\n")
+    server = uvicorn.Server(config)
+    server.run(sockets=[listener])
+    return 0 if server.started else 1
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises `UserError` when the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen(128)
+    except (OSError, OverflowError) as error:
+        listener.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(
+            f"Cannot listen on {host}:{port}: {reason}. Stop what uses it, or choose another with --port."
+        ) from error
+    return listener
