@@ -1,0 +1,79 @@
+"""The tensors of a Llama model, by name and shape.
+
+Matrices that read the same input are stored as one (query, key and value; gate and up): half as many products a step,
+and nothing to join when a model is loaded. Names follow vLLM's fused modules. Rows of queries and keys are in Hugging
+Face's order, which turns dimension i together with i + head_dim / 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from kvxray_engine.models.config import ModelConfig
+
+EMBEDDING = "model.embed_tokens.weight"
+FINAL_NORM = "model.norm.weight"
+HEAD = "lm_head.weight"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerWeights:
+    """One decoder layer; matrices are [output, input]."""
+
+    input_norm: torch.Tensor
+    qkv: torch.Tensor  # rows: query heads, key heads, value heads
+    attention_out: torch.Tensor
+    mlp_norm: torch.Tensor
+    gate_up: torch.Tensor  # rows: gate, up
+    down: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaWeights:
+    """All tensors of a model, of one dtype."""
+
+    embedding: torch.Tensor  # [vocab_size, hidden_size]
+    layers: tuple[LayerWeights, ...]
+    final_norm: torch.Tensor
+    head: torch.Tensor  # [vocab_size, hidden_size]; the embedding itself when tied
+
+    @classmethod
+    def from_tensors(cls, config: ModelConfig, tensors: Mapping[str, torch.Tensor]) -> LlamaWeights:
+        """Order named tensors; every name of `tensor_shapes` must be there with its shape."""
+        for name, shape in tensor_shapes(config).items():
+            assert tuple(tensors[name].shape) == shape, f"{name} is {tuple(tensors[name].shape)}, expected {shape}"
+        layers = [
+            LayerWeights(*(tensors[name] for name in layer_tensor_shapes(config, i))) for i in range(config.num_layers)
+        ]
+        embedding = tensors[EMBEDDING]
+        head = embedding if config.tie_word_embeddings else tensors[HEAD]
+        return cls(embedding, tuple(layers), tensors[FINAL_NORM], head)
+
+
+def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Name and shape of every tensor, in the order in which they are stored."""
+    shapes: dict[str, tuple[int, ...]] = {EMBEDDING: (config.vocab_size, config.hidden_size)}
+    for i in range(config.num_layers):
+        shapes |= layer_tensor_shapes(config, i)
+    shapes[FINAL_NORM] = (config.hidden_size,)
+    if not config.tie_word_embeddings:
+        shapes[HEAD] = (config.vocab_size, config.hidden_size)
+    return shapes
+
+
+def layer_tensor_shapes(config: ModelConfig, layer: int) -> dict[str, tuple[int, ...]]:
+    """The tensors of one layer, in the order of the fields of `LayerWeights`."""
+    prefix = f"model.layers.{layer}"
+    query_size = config.num_heads * config.head_dim
+    qkv_size = query_size + 2 * config.num_kv_heads * config.head_dim
+    return {
+        f"{prefix}.input_layernorm.weight": (config.hidden_size,),
+        f"{prefix}.self_attn.qkv_proj.weight": (qkv_size, config.hidden_size),
+        f"{prefix}.self_attn.o_proj.weight": (config.hidden_size, query_size),
+        f"{prefix}.post_attention_layernorm.weight": (config.hidden_size,),
+        f"{prefix}.mlp.gate_up_proj.weight": (2 * config.intermediate_size, config.hidden_size),
+        f"{prefix}.mlp.down_proj.weight": (config.hidden_size, config.intermediate_size),
+    }
