@@ -99,7 +99,7 @@ keyframe: Final = sa.Table(
     "keyframe",
     metadata,
     *_key(),
-    # The state before event `seq`: replay goes on with the chunks from there.
+    # The state before event `seq` of message `wire_seq`: replay goes on with the chunks from there.
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("kind", sa.Text, primary_key=True),
     sa.Column("wire_seq", sa.BigInteger, nullable=False),
@@ -143,7 +143,8 @@ gap: Final = sa.Table(
     sa.Column("wire_seq0", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("wire_seq1", sa.BigInteger, nullable=False),
     sa.Column("seq0", sa.BigInteger, nullable=False),
-    sa.Column("seq1", sa.BigInteger, nullable=False),
+    # NULL when nothing that came later told where the missing events end.
+    sa.Column("seq1", sa.BigInteger),
     sa.Column("at_ns", sa.BigInteger, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
     # When the missing messages were stored after all; NULL while they are missing.

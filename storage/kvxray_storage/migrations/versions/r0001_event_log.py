@@ -133,7 +133,7 @@ def _create_gaps_and_cursors() -> None:
         sa.Column("wire_seq0", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column("wire_seq1", sa.BigInteger(), nullable=False),
         sa.Column("seq0", sa.BigInteger(), nullable=False),
-        sa.Column("seq1", sa.BigInteger(), nullable=False),
+        sa.Column("seq1", sa.BigInteger(), nullable=True),
         sa.Column("at_ns", sa.BigInteger(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("repaired_ns", sa.BigInteger(), nullable=True),

@@ -1,0 +1,99 @@
+"""Which number an epoch has, and where the database left it.
+
+Numbers are given here, by the one writer, so that they are known before the first commit and do not need one.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Final
+
+import sqlalchemy as sa
+
+from kvxray_storage import models
+from kvxray_storage.database import Database
+from kvxray_storage.epoch_progress import Admission, Progress
+from kvxray_storage.records import EpochKey
+
+MAX_GAPS: Final = 10_000
+"""Open gaps of an epoch that late messages are recognised for; older ones stay gaps."""
+
+
+@dataclass(slots=True)
+class _Source:
+    source_id: int
+    epochs: dict[str, int] = field(default_factory=dict)
+
+
+class EpochDirectory:
+    """Sources and epochs by name and incarnation: those of the database and those numbered since."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._sources: dict[str, _Source] = {}
+
+    def find_or_number(self, source: str, incarnation: str) -> EpochKey:
+        """The epoch's key; a new source or incarnation gets the next number, from 1 on."""
+        with self._lock:
+            if source not in self._sources:
+                self._sources[source] = self._load(source)
+            found = self._sources[source]
+            if incarnation not in found.epochs:
+                found.epochs[incarnation] = max(found.epochs.values(), default=0) + 1
+            return EpochKey(found.source_id, found.epochs[incarnation])
+
+    def totals(self) -> tuple[int, int]:
+        """Events and chunks stored, of all epochs."""
+        epoch = models.epoch
+        query = sa.select(sa.func.sum(epoch.c.num_events), sa.func.sum(epoch.c.num_chunks))
+        with self._database.reading() as connection:
+            events, chunks = connection.execute(query).one()
+        return int(events or 0), int(chunks or 0)
+
+    def progress(self, key: EpochKey) -> Progress:
+        """What the database has of the epoch."""
+        epoch, cursor = models.epoch, models.cursor
+        columns = (epoch.c.first_seq, epoch.c.last_seq, epoch.c.last_ns, epoch.c.num_events, epoch.c.num_chunks)
+        with self._database.reading() as connection:
+            stored = connection.execute(sa.select(*columns).where(*of_epoch(epoch, key))).one_or_none()
+            at = connection.execute(
+                sa.select(cursor.c.next_wire_seq, cursor.c.next_seq).where(*of_epoch(cursor, key))
+            ).one_or_none()
+        progress = Progress(key) if stored is None else Progress(key, None, None, *stored)
+        return progress if at is None else Progress(key, *at, *(stored or ()))
+
+    def admission(self, key: EpochKey) -> Admission:
+        """Which message is next, and which ones before it are missing: gaps less what was stored in them later."""
+        gap, chunk = models.gap, models.chunk
+        open_gaps = (
+            sa.select(gap.c.wire_seq0, gap.c.wire_seq1)
+            .where(*of_epoch(gap, key), gap.c.repaired_ns.is_(None))
+            .order_by(gap.c.wire_seq0.desc())
+            .limit(MAX_GAPS)
+        )
+        admission = Admission(self.progress(key).next_wire_seq)
+        with self._database.reading() as connection:
+            for first, last in connection.execute(open_gaps).all():
+                admission.missing.add(first, last)
+                stored = sa.select(chunk.c.wire_seq0, chunk.c.wire_seq1).where(*of_epoch(chunk, key))
+                for begin, end in connection.execute(stored.where(chunk.c.wire_seq0.between(first, last))):
+                    admission.missing.remove(begin, end)
+        return admission
+
+    def _load(self, source: str) -> _Source:
+        table, epoch = models.source, models.epoch
+        with self._database.reading() as connection:
+            source_id = connection.execute(sa.select(table.c.source_id).where(table.c.name == source)).scalar()
+            if source_id is None:
+                stored = connection.execute(sa.select(sa.func.max(table.c.source_id))).scalar() or 0
+                numbered = max((known.source_id for known in self._sources.values()), default=0)
+                return _Source(max(stored, numbered) + 1)
+            epochs = sa.select(epoch.c.incarnation, epoch.c.epoch).where(epoch.c.source_id == source_id)
+            return _Source(source_id, {row.incarnation: row.epoch for row in connection.execute(epochs)})
+
+
+def of_epoch(table: sa.Table, key: EpochKey) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
+    """The condition that a row belongs to the epoch."""
+    return table.c.source_id == key.source_id, table.c.epoch == key.epoch

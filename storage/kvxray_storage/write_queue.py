@@ -1,0 +1,135 @@
+"""What waits to be committed, bounded in bytes. Plain counting and order: its owner brings the lock.
+
+Messages and keyframes share `max_bytes`. Records of loss and the like are small and must not be lost to a full queue,
+so they have a reserve of their own; findings replace each other by id and are bounded by number.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kvxray_engine.stream.codec import Message
+from kvxray_engine.stream.columns import COLUMN_TYPES
+
+from kvxray_storage.records import EpochKey, FindingRow, Gap, Keyframe, OpenedEpoch, Repair
+
+RECORD_BYTES: Final = 512
+RECORD_RESERVE_BYTES: Final = 1 << 20
+MAX_FINDINGS: Final = 4096
+_MESSAGE_BYTES: Final = 1024
+_NAME_BYTES: Final = 512
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrived:
+    """A message on its way into a chunk. `at`: monotonic seconds when it was taken."""
+
+    key: EpochKey
+    message: Message
+    at: float
+
+
+Entry = Arrived | Keyframe | OpenedEpoch | Gap | Repair
+
+
+def message_bytes(message: Message) -> int:
+    """What a message takes of memory while it waits: its columns, its hashes, and a round sum for the rest."""
+    columns = sum(int(getattr(message.columns, name).nbytes) for name, _ in COLUMN_TYPES)
+    return columns + len(message.columns.hashes) + _MESSAGE_BYTES + _NAME_BYTES * len(message.header.names)
+
+
+class WriteQueue:
+    """Entries in order, findings apart.
+
+    `num_bytes` and `record_bytes` count what was taken out too, until it is given back. `first_at`: monotonic seconds
+    since when something waits, None when nothing does. `num_events`: of the messages that wait.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.num_bytes = 0
+        self.record_bytes = 0
+        self.num_events = 0
+        self.first_at: float | None = None
+        self._entries: deque[tuple[Entry, int]] = deque()
+        self._findings: dict[str, FindingRow] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries) + len(self._findings)
+
+    def offer(self, entry: Arrived | Keyframe, num_bytes: int, now: float) -> bool:
+        """False when it does not fit."""
+        if self.num_bytes + num_bytes > self.max_bytes:
+            return False
+        self.num_bytes += num_bytes
+        if isinstance(entry, Arrived):
+            self.num_events += entry.message.header.n
+        self._append(entry, num_bytes, now)
+        return True
+
+    def offer_record(self, record: OpenedEpoch | Gap | Repair, now: float) -> bool:
+        """False when even the reserve is used up; an epoch, which all else refers to, is never refused.
+
+        A gap that goes on where the last entry ends becomes part of it.
+        """
+        if isinstance(record, Gap) and self._extends_last(record):
+            return True
+        if self.record_bytes + RECORD_BYTES > RECORD_RESERVE_BYTES and not isinstance(record, OpenedEpoch):
+            return False
+        self.record_bytes += RECORD_BYTES
+        self._append(record, RECORD_BYTES, now)
+        return True
+
+    def offer_finding(self, finding: FindingRow, now: float) -> bool:
+        """False when too many different ones wait."""
+        if finding.id not in self._findings and len(self._findings) >= MAX_FINDINGS:
+            return False
+        self._findings[finding.id] = finding
+        self.first_at = now if self.first_at is None else self.first_at
+        return True
+
+    def take(self) -> tuple[Entry, int] | None:
+        """The oldest entry and its size; None when there is none, and then nothing is waited for any more."""
+        if not self._entries:
+            self.first_at = None
+            return None
+        entry, num_bytes = self._entries.popleft()
+        if isinstance(entry, Arrived):
+            self.num_events -= entry.message.header.n
+        return entry, num_bytes
+
+    def take_findings(self) -> list[FindingRow]:
+        """All that wait; taken together with the last entry."""
+        taken, self._findings = list(self._findings.values()), {}
+        return taken
+
+    def give_back(self, num_bytes: int, record_bytes: int) -> None:
+        """What was taken out is committed, or given up."""
+        self.num_bytes -= num_bytes
+        self.record_bytes -= record_bytes
+
+    def _append(self, entry: Entry, num_bytes: int, now: float) -> None:
+        self._entries.append((entry, num_bytes))
+        self.first_at = now if self.first_at is None else self.first_at
+
+    def _extends_last(self, gap: Gap) -> bool:
+        last = self._entries[-1][0] if self._entries else None
+        if not isinstance(last, Gap) or (last.key, last.reason) != (gap.key, gap.reason):
+            return False
+        if last.wire_seq1 + 1 != gap.wire_seq0:
+            return False
+        joined = replace(last, wire_seq1=gap.wire_seq1, seq1=gap.seq1)
+        self._entries[-1] = (joined, RECORD_BYTES)
+        return True
+
+    def waiting_bytes(self) -> int:
+        """Of what was not taken out yet."""
+        return sum(size for entry, size in self._entries if isinstance(entry, Arrived | Keyframe))
+
+    def check_integrity(self, taken_bytes: int) -> None:
+        """taken_bytes: what was taken out and not given back."""
+        assert self.num_bytes == self.waiting_bytes() + taken_bytes, "the queue's bytes do not add up"
+        assert 0 <= self.num_bytes <= self.max_bytes, "the queue is larger than it may be"
+        assert self.record_bytes >= 0, "more records were given back than taken"
