@@ -62,7 +62,10 @@ def serve(settings: Any, announce: str = "kvxray") -> int:
     )  # fmt: skip
     sys.stderr.write(f"{announce}: open {settings.url} in a browser (stop with Ctrl-C)\n")
     server = uvicorn.Server(config)
-    server.run(sockets=[listener])
+    try:
+        server.run(sockets=[listener])
+    except KeyboardInterrupt:
+        return 0
     return 0 if server.started else 1
 
 

@@ -1,0 +1,127 @@
+"""Watch a real cache at work: a language model serves a team of agents, and the dashboard shows every block of its KV
+cache. Starts an engine in a process of its own, the backend and the page in this one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Any, Final, NoReturn
+
+from kvxray_engine.errors import UserError
+
+SUMMARY: Final = "run a real model and watch its cache"
+SOURCE: Final = "demo"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", choices=("smollm2", "tiny"), default="smollm2", help="the language model")
+    parser.add_argument("--agents", type=positive, default=20, metavar="N", help="agents that share a system prompt")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="decides what the agents ask and when")
+    parser.add_argument("--port", type=port_number, metavar="P", help="port of the page (else KVXRAY_PORT, else 8501)")
+    parser.add_argument("--leak", action="store_true", help="a fault on purpose: cancelled requests keep their blocks")
+    parser.add_argument("--num-kv-blocks", type=positive, metavar="N", help="size of the cache in blocks")
+    parser.add_argument("--events-port", type=port_number, default=5570, help="port of the engine's events")
+    parser.add_argument("--replay-port", type=port_number, default=5571, help="port of replay and snapshots")
+    parser.add_argument("--api-port", type=port_number, default=8000, help="port of the engine's own API")
+    parser.add_argument(
+        "--engine-only",
+        action="store_true",
+        help="run only the engine: to start it again while the page is up, or to follow it from elsewhere",
+    )
+    parser.add_argument("--until-stdin-closes", action="store_true", help=argparse.SUPPRESS)
+
+
+def run(options: argparse.Namespace) -> int:
+    return run_engine(options) if options.engine_only else run_all(options)
+
+
+def run_engine(options: argparse.Namespace) -> int:
+    """The engine alone, in this process, until it is told to stop."""
+    from kvxray_engine.demo_engine import DemoOptions
+    from kvxray_engine.demo_engine import run as run_demo_engine
+
+    chosen: dict[str, Any] = {}
+    if options.num_kv_blocks is not None:
+        chosen["num_kv_blocks"] = options.num_kv_blocks
+    return run_demo_engine(
+        DemoOptions(
+            model=options.model,
+            agents=options.agents,
+            seed=options.seed,
+            leak=options.leak,
+            events_port=options.events_port,
+            replay_port=options.replay_port,
+            api_port=options.api_port,
+            until_stdin_closes=options.until_stdin_closes,
+            **chosen,
+        )
+    )
+
+
+def run_all(options: argparse.Namespace) -> int:
+    """Engine, backend and page; ends all of them when this process is told to stop."""
+    from kvxray_backend.commands.serve import serve
+    from kvxray_backend.engine_process import EngineProcess
+    from kvxray_backend.settings import load_settings
+
+    ports = {"--events-port": options.events_port, "--replay-port": options.replay_port, "--api-port": options.api_port}
+    named = [port for port in ports.values() if port]
+    if len(set(named)) != len(named):
+        raise UserError("Give the engine's events, replay and API ports of their own.")
+    if any(port == 0 for port in ports.values()):
+        raise UserError("Port 0 needs --engine-only: the page must know beforehand where the engine is.")
+    source = {
+        "name": SOURCE,
+        "events": f"tcp://127.0.0.1:{options.events_port}",
+        "replay": f"tcp://127.0.0.1:{options.replay_port}",
+        "api": f"http://127.0.0.1:{options.api_port}",
+    }
+    overrides = {} if options.port is None else {"port": options.port}
+    settings = load_settings(sources=[source], **overrides)
+    engine = EngineProcess(engine_command(options))
+    # Until the server has its own handlers, and after it, a request to stop must still end the engine.
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        engine.start(on_early_exit=_stop_self)
+        code = serve(settings, announce="kvxray demo")
+    except (SystemExit, KeyboardInterrupt):
+        code = 0
+    finally:
+        engine.stop()
+    return engine.early_exit_code or code
+
+
+def engine_command(options: argparse.Namespace) -> list[str]:
+    """The command line that runs the demo's engine alone."""
+    command = [sys.executable, "-m", "kvxray_backend.cli", "demo", "--engine-only", "--until-stdin-closes"]
+    for name in ("model", "agents", "seed", "events_port", "replay_port", "api_port", "num_kv_blocks"):
+        value = getattr(options, name)
+        if value is not None:
+            command += [f"--{name.replace('_', '-')}", str(value)]
+    return [*command, "--leak"] if options.leak else command
+
+
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+def port_number(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text} is not a port (0 to 65535)")
+    return number
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
+
+
+def _stop_self() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
