@@ -26,8 +26,10 @@ CHROMIUM_FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-SHOWS_HELD_BLOCKS = "() => { const k = window.__kvxray; if (!k) return false; const c = k.counts(); return c &&
-(c.active + c.shared) > 0; }"
+SHOWS_HELD_BLOCKS = """() => {
+    const counts = window.__kvxray?.counts();
+    return Boolean(counts) && counts.active + counts.shared > 0;
+}"""
 
 
 def main() -> int:

@@ -8,7 +8,6 @@ import os
 import platform
 import shutil
 import socket
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -57,10 +56,8 @@ def examine() -> list[Check]:
 
 
 def check_python() -> Check:
-    version = platform.python_version()
-    if sys.version_info < (3, 11):
-        return Check("Python", "missing", f"Python {version} is too old; kvxray needs 3.11 or newer.")
-    return Check("Python", "good", f"Python {version} on {platform.system()} {platform.machine()}.")
+    told = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}."
+    return Check("Python", "good", told)
 
 
 def check_cpu() -> Check:
@@ -125,7 +122,7 @@ def check_model() -> Check:
 
     folder = smollm2_folder()
     if not folder.is_dir():
-        return Check("Model", "optional", "SmolLM2 is not fetched yet: kvxray model fetch (93 MB), or use --model tiny.")
+        return Check("Model", "optional", "SmolLM2 is not fetched yet (kvxray model fetch, 93 MB).")
     return Check("Model", "good", f"SmolLM2 is ready in {folder}.")
 
 

@@ -28,13 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from kvxray_backend.settings import load_settings
 
-    overrides: dict[str, Any] = {}
-    for setting, value in (("host", options.host), ("port", options.port), ("database_url", options.database)):
-        if value is not None:
-            overrides[setting] = value
-    if options.source:
-        overrides["sources"] = options.source
-    return serve(load_settings(**overrides))
+    chosen = {"host": options.host, "port": options.port, "database_url": options.database, "sources": options.source}
+    return serve(load_settings(**{setting: value for setting, value in chosen.items() if value is not None}))
 
 
 def source_argument(text: str) -> dict[str, str]:
