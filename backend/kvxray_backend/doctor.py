@@ -121,7 +121,7 @@ def check_model() -> Check:
     from kvxray_engine.model_store import smollm2_folder
 
     folder = smollm2_folder()
-    if not folder.is_dir():
+    if folder is None:
         return Check("Model", "optional", "SmolLM2 is not fetched yet (kvxray model fetch, 93 MB).")
     return Check("Model", "good", f"SmolLM2 is ready in {folder}.")
 

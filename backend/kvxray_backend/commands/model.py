@@ -32,5 +32,8 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.write(f"{fetch_smollm2()}\n")
         return 0
     folder = smollm2_folder()
+    if folder is None:
+        sys.stderr.write("SmolLM2 is not fetched yet: run kvxray model fetch.\n")
+        return 1
     sys.stdout.write(f"{folder}\n")
-    return 0 if folder.is_dir() else 1
+    return 0
