@@ -31,7 +31,9 @@ class WireRanges:
         self._firsts[begin:end], self._lasts[begin:end] = [first], [last]
 
     def remove(self, first: int, last: int) -> None:
-        """Takes first..last out, splitting what reaches beyond."""
+        """Takes first..last out, splitting what reaches beyond; nothing when the range is empty."""
+        if first > last:
+            return
         begin = bisect_left(self._lasts, first)
         end = bisect_right(self._firsts, last)
         if begin >= end:

@@ -18,13 +18,6 @@ def url_of(path):
     return f"sqlite:///{path}"
 
 
-@pytest.fixture
-def database(tmp_path):
-    opened = open_database(url_of(tmp_path / "kvxray.db"))
-    yield opened
-    opened.close()
-
-
 def test_a_new_database_is_made_with_its_folder(tmp_path):
     path = tmp_path / "some" / "where" / "kvxray.db"
     database = open_database(url_of(path))
