@@ -146,6 +146,7 @@ class LLMEngine:
     def step(self) -> list[RequestOutput]:
         """Schedules, computes and settles one step; nothing to do is no step."""
         outputs: list[RequestOutput] = []
+        self.computed_tokens = 0
         if self.has_work:
             self.step_count += 1
             self._step_started_ns = self.clock.wall_ns()

@@ -46,6 +46,11 @@ class Inbox:
             if request_id in self._known_ids:
                 self._put(request_id)
 
+    def knows(self, request_id: str) -> bool:
+        """Whether a request of that id has come and not ended."""
+        with self._changed:
+            return request_id in self._known_ids
+
     def take(self) -> list[Entry]:
         """All entries, oldest first."""
         with self._changed:

@@ -1,0 +1,175 @@
+"""The demo's engine process: a real model, agents that use it, and the stream of what its cache does.
+
+Everything is put together here and nowhere else. Torch is imported only once it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+from kvxray_engine.api_server import ApiServer, check_port, create_api
+from kvxray_engine.engine import EngineConfig, LLMEngine
+from kvxray_engine.errors import UserError
+from kvxray_engine.request_texts import RequestTexts
+from kvxray_engine.step_batch import StepModel
+from kvxray_engine.stream.publisher import Publisher
+from kvxray_engine.stream.recorder import Recorder
+from kvxray_engine.tokenizer import Tokenizer
+from kvxray_engine.workload import Workload, WorkloadConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How the demo's loop breathes: no step is shorter than `min_step_s`, and after each it rests for `rest` of its
+    time, so that the page has the processor too."""
+
+    min_step_s: float
+    rest: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """A pool small enough for 20 agents to evict each other's history, and now and then to preempt each other."""
+
+    num_kv_blocks: int  # the null block included
+    pace: Pace
+
+
+SIZINGS = {
+    "smollm2": Sizing(705, Pace(min_step_s=0.02, rest=0.1)),
+    "tiny": Sizing(641, Pace(min_step_s=0.05, rest=0.1)),
+}
+MAX_NUM_SEQS = 16
+MAX_NUM_BATCHED_TOKENS = 192
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """Ports: 0 = any free one. `num_kv_blocks` None and `threads` 0: chosen for the model and this machine."""
+
+    model: str = "smollm2"
+    agents: int = 20
+    seed: int = 0
+    leak: bool = False
+    events_port: int = 5570
+    replay_port: int = 5571
+    api_port: int = 8000
+    num_kv_blocks: int | None = None
+    block_size: int = 16
+    source: str = "demo"
+    labels: dict[str, str] = field(default_factory=dict)
+    threads: int = 0
+
+
+def run(options: DemoOptions) -> int:
+    """Runs until SIGTERM or SIGINT. One JSON line on standard output says when and where it is ready.
+
+    Raises UserError when it cannot start: a port in use, an unknown model, a pool too large.
+    """
+    _check(options)
+    with stop_on_signals() as stopping:
+        return serve(options, stopping)
+
+
+def serve(options: DemoOptions, stopping: threading.Event) -> int:
+    """What `run` does, until `stopping` is set."""
+    with ExitStack() as stack:
+        model, tokenizer, name = _load(options)
+        recorder = Recorder()
+        engine = LLMEngine(model, _engine_config(options), recorder)
+        texts = RequestTexts(tokenizer)
+        workload = Workload(engine, tokenizer, WorkloadConfig(agents=options.agents, seed=options.seed))
+        publisher = Publisher(
+            recorder,
+            engine.descriptor(_labels(options, name)),
+            options.source,
+            f"tcp://127.0.0.1:{options.events_port or '*'}",
+            f"tcp://127.0.0.1:{options.replay_port or '*'}",
+        )
+        stack.callback(publisher.close)
+        api = ApiServer(create_api(engine, texts), options.api_port)
+        stack.callback(api.close)
+        publisher.start()
+        api.start()
+        _say_ready(publisher, api, name)
+        _loop(engine, workload, texts, SIZINGS[name].pace, stopping)
+    return 0
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set; the handlers from before come back afterwards."""
+    stopping = threading.Event()
+    before = {sig: signal.signal(sig, lambda *_: stopping.set()) for sig in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield stopping
+    finally:
+        for sig, handler in before.items():
+            signal.signal(sig, handler)
+
+
+def _check(options: DemoOptions) -> None:
+    if options.model not in SIZINGS:
+        raise UserError(f"There is no model called {options.model}: choose {' or '.join(SIZINGS)}.")
+    if options.agents < 1:
+        raise UserError("The demo needs at least one agent: give --agents 1 or more.")
+    for port in (options.events_port, options.replay_port, options.api_port):
+        check_port(port)
+
+
+def _load(options: DemoOptions) -> tuple[StepModel, Tokenizer, str]:
+    """The model asked for, or the tiny one where it cannot be had; its tokenizer and name."""
+    import torch
+
+    from kvxray_engine.model_store import fetch_smollm2, load_model
+
+    torch.set_num_threads(options.threads or default_threads(os.cpu_count() or 1))
+    name = options.model
+    if name == "smollm2":
+        try:
+            fetch_smollm2()
+        except UserError as error:
+            sys.stderr.write(f"kvxray: {str(error).rstrip('.')}; the demo runs the built-in tiny model instead.\n")
+            name = "tiny"
+    blocks = options.num_kv_blocks or SIZINGS[name].num_kv_blocks
+    return *load_model(name, blocks, options.block_size), name
+
+
+def default_threads(cores: int) -> int:
+    """Torch threads that leave a core to the page; more than four gain a model this small nothing."""
+    return max(1, min(4, cores - 1))
+
+
+def _engine_config(options: DemoOptions) -> EngineConfig:
+    return EngineConfig(
+        max_num_seqs=MAX_NUM_SEQS, max_num_batched_tokens=MAX_NUM_BATCHED_TOKENS, leak_on_abort=options.leak
+    )
+
+
+def _labels(options: DemoOptions, model: str) -> dict[str, str]:
+    return {"engine": "kvxray", "model": model, "role": "both", **options.labels}
+
+
+def _say_ready(publisher: Publisher, api: ApiServer, model: str) -> None:
+    addresses = {"events": publisher.events_address, "replay": publisher.replay_address, "api": api.address}
+    sys.stdout.write(json.dumps({"ready": True, "model": model, **addresses}) + "\n")
+    sys.stdout.flush()
+
+
+def _loop(engine: LLMEngine, workload: Workload, texts: RequestTexts, pace: Pace, stopping: threading.Event) -> None:
+    while not stopping.is_set():
+        started = time.monotonic()
+        workload.tick()
+        outputs = engine.step()
+        texts.take(outputs)
+        workload.take(outputs)
+        took = time.monotonic() - started
+        stopping.wait(max(pace.min_step_s - took, pace.rest * took))
