@@ -130,10 +130,10 @@ def events(database: Database, key: EpochKey, first_seq: int, limit: int) -> lis
     with database.reading() as connection:
         rows: list[EventRow] = []
         for found in _decoded(connection, query):
-            if len(rows) >= limit:
-                break
             positions = np.flatnonzero(found.seqs() >= first_seq)[: limit - len(rows)]
             rows += _named_rows(connection, key, found, positions)
+            if len(rows) >= limit:
+                break
     return rows
 
 
@@ -145,11 +145,11 @@ def tail(database: Database, key: EpochKey, limit: int) -> list[EventRow]:
     missing = limit
     with database.reading() as connection:
         for found in _decoded(connection, query):
-            if missing <= 0:
-                break
             positions = np.arange(max(0, len(found) - missing), len(found))
             newest_first.append(_named_rows(connection, key, found, positions))
             missing -= len(positions)
+            if missing <= 0:
+                break
     return [row for rows in reversed(newest_first) for row in rows]
 
 
@@ -161,10 +161,10 @@ def block_history(database: Database, key: EpochKey, block_id: int, limit: int) 
     rows: list[EventRow] = []
     with database.reading() as connection:
         for found in _touching(connection, key, block_id):
-            if len(rows) >= limit:
-                break
             positions = found.positions_of_block(block_id)[::-1][: limit - len(rows)]
             rows += _named_rows(connection, key, found, positions)
+            if len(rows) >= limit:
+                break
     return rows
 
 

@@ -1,0 +1,181 @@
+"""A database that takes no writes for a while, the disk full or a lock held: it is said, nothing is lost, it heals."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+import sqlalchemy as sa
+from kvxray_engine.stream.schema import Kind
+from kvxray_storage import history
+from kvxray_storage.database import open_database
+from kvxray_storage.event_log import EventLog
+from kvxray_storage.records import Cursor
+from kvxray_storage.write_queue import message_bytes
+
+from tests.storage.told_messages import T0_NS, Teller, Told, descriptor, expand
+
+WAIT_S = 20.0
+NO_LIMIT = 1 << 30
+
+
+class Disk:
+    """A limit on the size of the file, by SQLite itself: what goes beyond fails as on a full disk."""
+
+    def __init__(self, database):
+        self.pages = NO_LIMIT
+        self._database = database
+        sa.event.listen(database.engine, "checkout", self._limit)
+
+    def _limit(self, connection, *_):
+        connection.execute(f"PRAGMA max_page_count={self.pages}")
+
+    def fill(self):
+        with self._database.reading() as connection:
+            self.pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+
+    def free(self):
+        self.pages = NO_LIMIT
+
+
+@pytest.fixture
+def disk(database):
+    return Disk(database)
+
+
+def open_epoch(log, incarnation="life-1"):
+    return log.open_epoch("engine", {}, incarnation, descriptor(), T0_NS)
+
+
+def large(teller):
+    """Hash bytes do not compress: each of these needs pages."""
+    return teller.tell([Told(Kind.StepStarted)], num_hashes=300)
+
+
+def wait_until(log, condition):
+    with log._changed:
+        assert log._changed.wait_for(condition, WAIT_S), "it did not happen in time"
+
+
+def test_a_full_disk_is_said_and_nothing_is_lost_when_there_is_room_again(database, disk):
+    teller = Teller()
+    with EventLog(database, chunk_seconds=0.01) as log:
+        key = open_epoch(log)
+        messages = [large(teller) for _ in range(3)]
+        assert all(log.append(key, message) for message in messages)
+        assert log.flush(WAIT_S)
+        acknowledged = log.cursor(key)
+        disk.fill()
+        messages += [large(teller) for _ in range(20)]
+        assert all(log.append(key, message) for message in messages[3:])
+        wait_until(log, lambda: log._writer.failed is not None)
+        assert log.failed == (
+            f"The database at {database.path} takes no writes: the disk is full; free some space, "
+            "and kvxray goes on by itself."
+        )
+        assert not log.flush(0.2)
+        assert log.cursor(key) == acknowledged == Cursor(3, 3)
+        # What is stored can be read all the while.
+        assert len(history.tail(database, key, 100)) == 3
+        log.check_integrity()
+        disk.free()
+        assert log.flush(WAIT_S)
+        assert log.failed is None
+        assert log.cursor(key) == Cursor(23, 23)
+        log.check_integrity()
+    assert history.events(database, key, 0, 1000) == expand(messages, teller.names)
+    database.check_integrity()
+
+
+def test_while_the_disk_is_full_the_queue_stays_bounded_and_what_it_refused_becomes_a_gap(database, disk):
+    teller = Teller()
+    messages = [large(teller) for _ in range(12)]
+    room = 5 * message_bytes(messages[0])
+    with EventLog(database, chunk_seconds=0.01, max_queue_bytes=room) as log:
+        key = open_epoch(log)
+        disk.fill()
+        taken = [log.append(key, message) for message in messages]
+        assert taken == [True] * 5 + [False] * 7
+        for message in messages[5:]:
+            assert log.gap(key, message.header.wire_seq, message.header.wire_seq, message.header.seq0,
+                           message.header.seq0, T0_NS, "the log's queue was full")  # fmt: skip
+        wait_until(log, lambda: log._writer.failed is not None)
+        assert log.stats().queue_bytes <= room
+        log.check_integrity()
+        disk.free()
+        assert log.flush(WAIT_S)
+        assert log.cursor(key) == Cursor(12, 12)
+        assert log.dropped == 7
+    assert history.events(database, key, 0, 1000) == expand(messages[:5], teller.names)
+    [gap] = history.gaps(database, key, 10)
+    assert (gap.wire_seq0, gap.wire_seq1, gap.seq0, gap.seq1) == (5, 11, 5, 11)
+
+
+def test_an_epoch_opens_while_the_disk_is_full(database, disk):
+    teller = Teller("life-2")
+    with EventLog(database, chunk_seconds=0.01) as log:
+        first = open_epoch(log, "life-1")
+        disk.fill()
+        assert log.append(first, large(Teller("life-1")))
+        wait_until(log, lambda: log._writer.failed is not None)
+        second = open_epoch(log, "life-2")
+        message = large(teller)
+        assert log.append(second, message)
+        assert [one.epoch for one in history.epochs(database, "engine")] == [1]
+        disk.free()
+        assert log.flush(WAIT_S)
+    assert [one.epoch for one in history.epochs(database, "engine")] == [1, 2]
+    assert history.events(database, second, 0, 10) == expand([message], teller.names)
+
+
+def test_closing_while_the_disk_is_full_ends_in_time_and_keeps_what_was_acknowledged(database, disk):
+    teller = Teller()
+    log = EventLog(database, chunk_seconds=0.01)
+    key = open_epoch(log)
+    stored = large(teller)
+    assert log.append(key, stored)
+    assert log.flush(WAIT_S)
+    disk.fill()
+    assert log.append(key, large(teller))
+    assert not log.close(timeout_s=0.1)
+    assert "the disk is full" in log.failed
+    disk.free()
+    assert history.events(database, key, 0, 10) == expand([stored], teller.names)
+    with EventLog(database) as again:
+        assert again.cursor(open_epoch(again)) == Cursor(1, 1)
+
+
+def test_a_locked_database_is_said_and_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr("kvxray_storage.database.BUSY_TIMEOUT_S", 0.05)
+    database = open_database(f"sqlite:///{tmp_path / 'kvxray.db'}")
+    teller = Teller()
+    with EventLog(database, chunk_seconds=0.01) as log:
+        key = open_epoch(log)
+        other = sqlite3.connect(database.path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        message = teller.tell_step()
+        assert log.append(key, message)
+        wait_until(log, lambda: log._writer.failed is not None)
+        assert "another program keeps it locked" in log.failed
+        other.execute("ROLLBACK")
+        other.close()
+        assert log.flush(WAIT_S)
+        assert log.failed is None
+    assert history.events(database, key, 0, 10) == expand([message], teller.names)
+    database.close()
+
+
+def test_a_reader_that_stays_in_its_transaction_does_not_stop_the_writer(database):
+    teller = Teller()
+    with EventLog(database, chunk_seconds=0.01) as log:
+        key = open_epoch(log)
+        assert log.append(key, teller.tell_step())
+        assert log.flush(WAIT_S)
+        with database.reading() as reader:
+            count = "SELECT sum(num_events) FROM chunk"
+            assert reader.exec_driver_sql(count).scalar() == 5
+            for _ in range(20):
+                assert log.append(key, teller.tell_step())
+                assert log.flush(WAIT_S)
+            assert reader.exec_driver_sql(count).scalar() == 5
+        assert len(history.events(database, key, 0, 1000)) == 105
