@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import metadata
+from typing import Final
 
+import httpx2
 from fastapi import APIRouter, FastAPI, WebSocket
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
+from kvxray_backend.backend import Backend, check_can_start
 from kvxray_backend.page import Page, open_page, page_folder
-from kvxray_backend.routes import docs
+from kvxray_backend.routes import blocks, docs, events, findings, health, live, requests, sources, state
 from kvxray_backend.routes.assets import ComponentFiles
-from kvxray_backend.routes.errors import ApiError, install_error_handlers
+from kvxray_backend.routes.errors import ApiError, ErrorBody, install_error_handlers
 from kvxray_backend.security import Gate
 from kvxray_backend.settings import Settings
 
-_EVERY_METHOD = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+ENGINE_TIMEOUT_S: Final = 2.0
+
+_EVERY_METHOD: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def create_app(settings: Settings) -> FastAPI:
     """Everything but the server. Starting the app opens the database, the sources and the page; stopping it closes
     them.
     """
+    check_can_start(settings)
     page = open_page(settings)
     base = settings.base_path
     app = FastAPI(
@@ -45,8 +52,9 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _api() -> APIRouter:
-    api = APIRouter()
-    api.include_router(docs.router)
+    api = APIRouter(responses={"default": {"model": ErrorBody, "description": "One sentence that says what is wrong."}})
+    for part in (health, sources, state, blocks, requests, events, findings, live, docs):
+        api.include_router(part.router)
     # Last, so that it gets what nothing else wanted; the page below it would answer anything with itself.
     api.add_api_route("/{rest:path}", _no_such_route, methods=_EVERY_METHOD, include_in_schema=False)
     api.add_api_websocket_route("/{rest:path}", _no_such_socket)
@@ -65,11 +73,24 @@ def _lifespan(settings: Settings, page: Page | str) -> Callable[[FastAPI], Abstr
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            backend = await asyncio.to_thread(Backend.open, settings)
+            stack.push_async_callback(asyncio.to_thread, backend.close)
+            for source in backend.sources.values():
+                stack.push_async_callback(source.feed.close)
+            app.state.engine_http = await stack.enter_async_context(_engine_http())
+            app.state.backend = backend
+            stack.callback(delattr, app.state, "backend")
+            backend.start()
             if isinstance(page, Page):
                 await stack.enter_async_context(page.running(app))
             yield
 
     return running
+
+
+def _engine_http() -> httpx2.AsyncClient:
+    """For the engines' own APIs: no proxies, no redirects, so that nothing but what is configured is asked."""
+    return httpx2.AsyncClient(timeout=ENGINE_TIMEOUT_S, trust_env=False, follow_redirects=False)
 
 
 def _mount_page(app: FastAPI, page: Page | str, base: str) -> None:

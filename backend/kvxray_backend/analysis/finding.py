@@ -1,0 +1,63 @@
+"""The one type for everything that analysis finds: leaks, gaps, restarts, contradictions. Pure data, the same in REST
+and database.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, computed_field
+
+from kvxray_backend.figure import Certainty
+from kvxray_backend.moments import iso_time, iso_time_or_none
+
+Severity = Literal["info", "warning", "critical"]
+FindingState = Literal["open", "ended"]
+MAX_SUBJECTS = 1000
+
+
+class Subjects(BaseModel):
+    """What a finding is about; at most a thousand of each are listed, `numbers` counts them all."""
+
+    model_config = ConfigDict(frozen=True)
+
+    blocks: tuple[int, ...] = Field(default=(), description="Block ids.")
+    requests: tuple[str, ...] = Field(default=(), description="Request ids.")
+
+
+class Finding(BaseModel):
+    """One thing found. `seq0`..`seq1` are the events it rests on; `sentence` says it to a person."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str = Field(description="Names the finding for good; `taints` of figures hold these.")
+    kind: str = Field(description="leak, gap, restart, stale, drops, malformed, ref_underflow, double_free or audit.")
+    severity: Severity = Field(description="info, warning or critical.")
+    source: str = Field(description="The source it was found in.")
+    epoch: int = Field(description="The epoch it was found in.")
+    seq0: int = Field(description="First event it rests on.")
+    seq1: int = Field(description="Last event it rests on.")
+    time_ns: int = Field(exclude=True)
+    ended_ns: int | None = Field(default=None, exclude=True)
+    state: FindingState = Field(
+        default="open", description="open or ended; what has ended taints nothing after its end."
+    )
+    subjects: Subjects = Field(default=Subjects(), description="Blocks and requests it is about.")
+    numbers: dict[str, float] = Field(default_factory=dict, description="Its measures, by name.")
+    certainty: Certainty = Field(default="exact", description="exact or derived.")
+    sentence: str = Field(description="One sentence for people.")
+
+    @computed_field(description="When it began, by the events' clock (ISO-8601).")  # type: ignore[prop-decorator]
+    @property
+    def time(self) -> str:
+        return iso_time(self.time_ns)
+
+    @computed_field(description="When it ended; null while it is open.")  # type: ignore[prop-decorator]
+    @property
+    def ended_at(self) -> str | None:
+        return iso_time_or_none(self.ended_ns)
+
+    def ended(self, ended_ns: int, sentence: str | None = None) -> Finding:
+        """The same finding, over since `ended_ns`."""
+        end = {"state": "ended", "ended_ns": max(ended_ns, self.time_ns), "sentence": sentence or self.sentence}
+        return self.model_copy(update=end)

@@ -1,0 +1,70 @@
+"""Which findings are open: opens what is newly found, ends what is found no more, and hands every change to be stored.
+
+Used by one thread; readers get the immutable tuple `open`. Knows neither where findings come from nor the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kvxray_backend.analysis.finding import Finding
+
+
+class FindingsBook:
+    """Invariant: `open` holds each id once, every finding in it is open, and all of one source."""
+
+    def __init__(self, store: Callable[[Finding], object], still_open: Iterable[Finding] = ()) -> None:
+        """still_open: what an earlier process left open; it ends unless it is found again."""
+        self._store = store
+        self._by_id = {finding.id: finding for finding in still_open}
+
+    @property
+    def open(self) -> tuple[Finding, ...]:
+        """Open findings, oldest first."""
+        return tuple(sorted(self._by_id.values(), key=lambda finding: (finding.time_ns, finding.id)))
+
+    def note(self, finding: Finding) -> None:
+        """One finding, open or already over (a restart, a broken law)."""
+        if finding.state == "open":
+            self._by_id[finding.id] = finding
+        else:
+            self._by_id.pop(finding.id, None)
+        self._store(finding)
+
+    def reconcile(self, kind: str, found: Iterable[Finding], now_ns: int) -> None:
+        """`found` is all there is of this kind now: what is new opens, what has vanished ends.
+
+        One that goes on keeps its beginning; it is stored again only when its blocks changed, not for each second it
+        lasts.
+        """
+        current = {finding.id: finding for finding in found}
+        for id, known in [*self._by_id.items()]:
+            if known.kind == kind and id not in current:
+                self.end(id, now_ns)
+        for id, finding in current.items():
+            known_before = self._by_id.get(id)
+            if known_before is None:
+                self.note(finding)
+                continue
+            went_on = {"time_ns": known_before.time_ns, "seq0": known_before.seq0, "seq1": known_before.seq1}
+            self._by_id[id] = finding.model_copy(update=went_on)
+            if finding.subjects != known_before.subjects:
+                self._store(self._by_id[id])
+
+    def end(self, id: str, now_ns: int) -> None:
+        """Ends a finding; one that is not open is left alone."""
+        finding = self._by_id.pop(id, None)
+        if finding is not None:
+            self._store(finding.ended(now_ns))
+
+    def end_kinds(self, kinds: Iterable[str], now_ns: int) -> None:
+        """Ends all open findings of these kinds."""
+        wanted = set(kinds)
+        for finding in self.open:
+            if finding.kind in wanted:
+                self.end(finding.id, now_ns)
+
+    def check_integrity(self) -> None:
+        """Asserts the invariant."""
+        assert all(id == finding.id and finding.state == "open" for id, finding in self._by_id.items())
+        assert len({finding.source for finding in self._by_id.values()}) <= 1, "findings of two sources in one book"

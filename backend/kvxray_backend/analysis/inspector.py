@@ -1,0 +1,153 @@
+"""Runs the analyses of one source as its state moves on, and keeps the book of what they find.
+
+Used by the source's thread alone. What it calls is pure; what it decides is only when to call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kvxray_engine.stream.block_map import Fault
+from kvxray_engine.stream.schema import Header, Totals
+
+from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.analysis.findings_book import FindingsBook
+from kvxray_backend.analysis.leaks import find_leaks
+from kvxray_backend.analysis.stream_health import (
+    Place,
+    audit_finding,
+    drops_finding,
+    fault_finding,
+    gap_finding,
+    malformed_finding,
+    restart_finding,
+    stale_finding,
+)
+from kvxray_backend.live_state import LiveState
+from kvxray_backend.sources.sequencer import Gap
+
+INSPECT_EVERY_NS: Final = 500_000_000
+AUDIT_EVERY_NS: Final = 1_000_000_000
+MAX_FAULTS_TOLD: Final = 100
+
+
+class Inspector:
+    """`live.findings` is what the book has open, `live.leaks` what was found last."""
+
+    def __init__(self, live: LiveState, store: Callable[[Finding], object], still_open: Iterable[Finding] = ()) -> None:
+        """store: takes every change of a finding. still_open: what an earlier process left open."""
+        self._live = live
+        self._book = FindingsBook(store, still_open)
+        self._is_due = False
+        self._inspected_ns = 0
+        self._audited_ns = 0
+        self._to_audit: tuple[int, Totals] | None = None
+        self._bad_reason = ""
+        self._told = (0, 0)
+        self._faults_told = 0
+        self._publish()
+
+    def began(self, *, is_new_epoch: bool, is_exact: bool) -> None:
+        """A source was joined: by a snapshot, or with blocks unknown."""
+        self._to_audit = None
+        self._faults_told = 0
+        self._told = (0, self._told[1])
+        if is_exact:
+            self._end("gap", "audit")
+        self._end("stale")
+        if is_new_epoch and self._place().epoch > 1:
+            self._book.note(restart_finding(self._place()))
+        self._is_due = True
+        self._publish()
+
+    def heard(self) -> None:
+        """The engine speaks: time moves on."""
+        self._is_due = True
+        if any(finding.kind == "stale" for finding in self._live.findings):
+            self._end("stale")
+            self._publish()
+
+    def silent(self, since_ns: int) -> None:
+        """Nothing has been heard since `since_ns` (wall)."""
+        self._book.note(stale_finding(self._place(), since_ns))
+        self._publish()
+
+    def folded(self, header: Header, faults: Iterable[Fault]) -> None:
+        """A message was folded."""
+        self._is_due = True
+        self._to_audit = (header.wire_seq, header.totals) if header.totals is not None else None
+        for fault in faults:
+            self._faults_told += 1
+            if self._faults_told <= MAX_FAULTS_TOLD:
+                self._book.note(fault_finding(self._place(), fault))
+
+    def lost(self, gap: Gap) -> None:
+        """Messages are lost for good: what they changed is unknown until a snapshot."""
+        self._live.counters.gaps += 1
+        self._to_audit = None
+        self._book.note(gap_finding(self._place(), gap))
+        self._publish()
+
+    def exact_again(self) -> None:
+        """A snapshot has taken the place of what was unknown."""
+        self._to_audit = None
+        self._end("gap", "audit")
+        self._is_due = True
+        self._publish()
+
+    def bad_message(self, reason: str) -> None:
+        """Something that cannot be read has arrived; told with the next inspection."""
+        self._live.counters.bad_messages += 1
+        self._bad_reason = reason
+        self._is_due = True
+
+    def inspect(self, now_ns: int) -> None:
+        """Looks for what is wrong, at most twice a second and only if something was heard. now_ns: monotonic."""
+        if not self._is_due or now_ns - self._inspected_ns < INSPECT_EVERY_NS:
+            return
+        self._is_due, self._inspected_ns = False, now_ns
+        self._tell_losses()
+        with self._live.lock:
+            self._look_for_leaks()
+            if now_ns - self._audited_ns >= AUDIT_EVERY_NS:
+                self._audited_ns = now_ns
+                self._audit()
+            self._publish()
+
+    def _look_for_leaks(self) -> None:
+        block_map, place = self._live.block_map, self._place()
+        if block_map is None:
+            return
+        leaks = find_leaks(block_map, self._live.engine_time)
+        found = [leak.finding(place.source, place.epoch, place.seq, place.t_ns) for leak in leaks]
+        self._book.reconcile("leak", found, place.t_ns)
+        self._live.mark_leaks(leaks)
+
+    def _audit(self) -> None:
+        block_map = self._live.block_map
+        if block_map is None or self._to_audit is None or block_map.next_wire_seq != self._to_audit[0] + 1:
+            return
+        place = self._place()
+        finding = audit_finding(place, block_map, self._to_audit[1])
+        self._book.reconcile("audit", [finding] if finding else [], place.t_ns)
+
+    def _tell_losses(self) -> None:
+        """Drops and bad messages are counters: what has grown since the last time is told anew."""
+        drops, bad = self._live.counters.drops, self._live.counters.bad_messages
+        if drops > self._told[0]:
+            self._book.note(drops_finding(self._place(), drops))
+        if bad > self._told[1]:
+            self._book.note(malformed_finding(self._place(), bad, self._bad_reason))
+        self._told = (drops, bad)
+
+    def _end(self, *kinds: str) -> None:
+        self._book.end_kinds(kinds, self._place().t_ns)
+
+    def _publish(self) -> None:
+        self._live.findings = self._book.open
+
+    def _place(self) -> Place:
+        live = self._live
+        seq = live.seq
+        return Place(live.source, live.epoch or 0, seq if seq is not None else 0, live.engine_time.t_ns)

@@ -1,0 +1,171 @@
+"""What the stream itself may suffer: gaps, restarts, silence, drops, nonsense, broken laws. Pure: facts in, findings
+out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from kvxray_engine.stream.block_map import BlockMap, Fault
+from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, BlockState, Totals
+
+from kvxray_backend.analysis.finding import Finding, Subjects
+from kvxray_backend.sources.sequencer import Gap
+
+STALE_AFTER_S: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where and when something is found: `seq` the last event applied, `t_ns` the engine's time."""
+
+    source: str
+    epoch: int
+    seq: int
+    t_ns: int
+
+
+def gap_finding(place: Place, gap: Gap) -> Finding:
+    """Messages that are lost for good; open until a snapshot has made the state exact again."""
+    messages = gap.wire_seq1 - gap.wire_seq0 + 1
+    events = gap.seq1 - gap.seq0 + 1 if gap.seq1 is not None else None
+    told = f"{_count(messages, 'message')}" + (f" with {_count(events, 'event')}" if events is not None else "")
+    return Finding(
+        id=f"gap:{place.source}:{place.epoch}:{gap.wire_seq0}",
+        kind="gap",
+        severity="warning",
+        source=place.source,
+        epoch=place.epoch,
+        seq0=gap.seq0,
+        seq1=gap.seq1 if gap.seq1 is not None else gap.seq0,
+        time_ns=place.t_ns,
+        numbers={"messages": messages, **({"events": events} if events is not None else {})},
+        sentence=f"{told[:1].upper()}{told[1:]} of the stream {'is' if messages == 1 else 'are'} missing.",
+    )
+
+
+def restart_finding(place: Place) -> Finding:
+    """A new life of the engine: a moment, not a state."""
+    return Finding(
+        id=f"restart:{place.source}:{place.epoch}",
+        kind="restart",
+        severity="warning",
+        source=place.source,
+        epoch=place.epoch,
+        seq0=place.seq,
+        seq1=place.seq,
+        time_ns=place.t_ns,
+        sentence=f"The engine began anew: epoch {place.epoch} follows epoch {place.epoch - 1}.",
+    ).ended(place.t_ns)
+
+
+def stale_finding(place: Place, since_ns: int) -> Finding:
+    """Nothing is heard, not even heartbeats."""
+    return Finding(
+        id=f"stale:{place.source}:{place.epoch}:{since_ns // 1_000_000}",
+        kind="stale",
+        severity="warning",
+        source=place.source,
+        epoch=place.epoch,
+        seq0=place.seq,
+        seq1=place.seq,
+        time_ns=since_ns,
+        sentence="The engine has not been heard since; what is shown is its last known state.",
+    )
+
+
+def drops_finding(place: Place, drops: int) -> Finding:
+    """The engine produced events faster than its publisher sent them."""
+    return Finding(
+        id=f"drops:{place.source}:{place.epoch}",
+        kind="drops",
+        severity="warning",
+        source=place.source,
+        epoch=place.epoch,
+        seq0=place.seq,
+        seq1=place.seq,
+        time_ns=place.t_ns,
+        numbers={"messages": drops},
+        sentence=f"The engine's recorder has dropped {_count(drops, 'message')}, so as not to slow the engine down.",
+    ).ended(place.t_ns)
+
+
+def malformed_finding(place: Place, frames: int, reason: str) -> Finding:
+    """Something else than messages arrives at the events socket."""
+    return Finding(
+        id=f"malformed:{place.source}:{place.epoch}",
+        kind="malformed",
+        severity="warning",
+        source=place.source,
+        epoch=place.epoch,
+        seq0=place.seq,
+        seq1=place.seq,
+        time_ns=place.t_ns,
+        numbers={"frames": frames},
+        sentence=f"{_count(frames, 'frame')} could not be read and {'was' if frames == 1 else 'were'} skipped; "
+        f"the last: {reason}",
+    ).ended(place.t_ns)
+
+
+def fault_finding(place: Place, fault: Fault) -> Finding:
+    """A law of reference counting that the stream itself broke."""
+    broken = "released once too often" if fault.kind == "ref_underflow" else "freed while it was free"
+    return Finding(
+        id=f"{fault.kind}:{place.source}:{place.epoch}:{fault.seq}:{fault.block}",
+        kind=fault.kind,
+        severity="critical",
+        source=place.source,
+        epoch=place.epoch,
+        seq0=fault.seq,
+        seq1=fault.seq,
+        time_ns=fault.t_ns,
+        subjects=Subjects(blocks=(fault.block,)),
+        sentence=f"Block {fault.block} was {broken}.",
+    ).ended(fault.t_ns)
+
+
+def audit_finding(place: Place, block_map: BlockMap, totals: Totals) -> Finding | None:
+    """Whether the engine's own totals, told with the last message folded, agree with the fold; None when they do.
+
+    Nothing can be said while any block is unknown. Costs one pass over the blocks.
+    """
+    counts = block_map.counts()
+    if counts[BlockState.unknown] or not block_map.holders_known:
+        return None
+    free = counts[BlockState.empty] + counts[BlockState.free] + counts[BlockState.cached]
+    hashed = int(np.count_nonzero(block_map.hash_ordinal < UNKNOWN_U4))
+    known = block_map.ref < UNKNOWN_U4
+    null = block_map.descriptor.null_block
+    ref_sum = int(block_map.ref[known].sum()) - (int(block_map.ref[null]) if null >= 0 else 0)
+    pairs = {
+        "free blocks": (totals.num_free, free),
+        "hashed blocks": (totals.num_hashed, hashed),
+        "references": (totals.ref_sum, ref_sum),
+    }
+    wrong = [f"{theirs:,} {what}, the stream says {ours:,}" for what, (theirs, ours) in pairs.items() if theirs != ours]
+    if not wrong:
+        return None
+    return Finding(
+        id=f"audit:{place.source}:{place.epoch}",
+        kind="audit",
+        severity="critical",
+        source=place.source,
+        epoch=place.epoch,
+        seq0=place.seq,
+        seq1=place.seq,
+        time_ns=place.t_ns,
+        numbers={
+            f"{what} {side}": value for what, pair in pairs.items() for side, value in zip(_SIDES, pair, strict=True)
+        },
+        sentence=f"The engine counts {'; '.join(wrong)}.",
+    )
+
+
+_SIDES: Final = ("engine", "stream")
+assert NO_ORDINAL > UNKNOWN_U4, "ordinals below UNKNOWN_U4 are real ones"
+
+
+def _count(n: int, word: str) -> str:
+    return f"1 {word}" if n == 1 else f"{n:,} {word}s"

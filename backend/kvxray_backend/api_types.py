@@ -1,0 +1,205 @@
+"""The JSON of the API: what every answer is made of. Only shapes; who fills them stands in `views`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.figure import Figure
+
+Time = str
+Seq = str
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class DatabaseView(Answer):
+    """The event log."""
+
+    url_scheme: str = Field(description="sqlite or postgresql.")
+    schema_: str = Field(alias="schema", description="Revision of the schema.")
+    queue_bytes: int = Field(description="Bytes that wait to be committed.")
+    stored_events: int = Field(description="Events stored, of all epochs.")
+    failed: str | None = Field(description="One sentence while the database refuses writes, else null.")
+
+
+class HealthView(Answer):
+    """How the backend itself is."""
+
+    status: Literal["ok", "degraded"] = Field(description="degraded while the database refuses writes.")
+    version: str = Field(description="Version of kvxray.")
+    uptime_s: float = Field(description="Seconds since the backend started.")
+    sources: int = Field(description="Sources it is told to follow.")
+    viewers: int = Field(description="Open live feeds.")
+    database: DatabaseView = Field(description="The event log.")
+
+
+class EpochView(Answer):
+    """One life of a source."""
+
+    epoch: int = Field(description="Its number, from 1 on.")
+    incarnation: str = Field(description="The name this life gave itself.")
+    started_at: Time | None = Field(description="When it was first followed.")
+    ended_at: Time | None = Field(description="When the next one began; null while it lasts.")
+    first_seq: Seq | None = Field(description="First event stored.")
+    last_seq: Seq | None = Field(description="Last event stored or followed.")
+
+
+class SourceView(Answer):
+    """One source and how it is followed."""
+
+    source: str = Field(description="Its name.")
+    labels: dict[str, str] = Field(description="What it says of itself: cluster, node, model, role and the like.")
+    state: Literal["waiting", "joining", "connected", "stale"] = Field(
+        description="waiting: never heard; joining: heard, no snapshot yet; connected; stale: silent for 3 s."
+    )
+    since: Time | None = Field(description="Since when it is so; for stale, when it was last heard.")
+    epoch: int | None = Field(description="The epoch followed; null before it was joined.")
+    incarnation: str | None = Field(description="The name of that epoch.")
+    last_seq: Seq | None = Field(description="Last event folded.")
+    wire_seq: int | None = Field(description="Last message folded.")
+    step: int | None = Field(description="The engine's step then.")
+    gaps: int = Field(description="Gaps in this epoch, those made good by a snapshot included.")
+    drops: int = Field(description="Messages the engine's recorder has dropped in this epoch.")
+    bad_messages: int = Field(description="Frames that could not be read since the backend started.")
+    lag_s: Figure = Field(description="Seconds from the engine's hand-over to the backend, of the last message.")
+    descriptor: dict[str, Any] | None = Field(description="Blocks, block size, pools, model of the epoch.")
+    epochs: list[EpochView] = Field(description="All its epochs, oldest first.")
+
+
+class SourcesView(Answer):
+    """All sources."""
+
+    sources: list[SourceView] = Field(description="In the order they are configured.")
+
+
+class StateView(Answer):
+    """A source's cache at one moment, in numbers."""
+
+    source: str = Field(description="The source.")
+    at: str = Field(description="The moment asked for.")
+    epoch: int = Field(description="The epoch.")
+    seq: Seq = Field(description="The last event it includes.")
+    step: int = Field(description="The engine's step.")
+    time: Time = Field(description="Time of the last event.")
+    usable_blocks: int = Field(description="Blocks that can hold tokens: all but the null block.")
+    block_size: int = Field(description="Tokens a block.")
+    bytes_per_block: int = Field(description="Bytes a block; 0 where the source does not say.")
+    counts: dict[str, Figure] = Field(description="Usable blocks by state; they add up to usable_blocks.")
+    figures: dict[str, Figure] = Field(description="The figures of the page, by name.")
+    findings: list[str] = Field(description="Ids of open findings.")
+
+
+class HolderView(Answer):
+    """Who keeps a block referenced: one entry a hold."""
+
+    holder: int = Field(description="Ordinal of the holder in the epoch.")
+    request_id: str = Field(description="Its id.")
+    kind: str = Field(description="request, sequence, pin, lease or transfer.")
+    status: str = Field(description="Status of the request.")
+    leaked: bool = Field(description="Whether the hold outlived its holder.")
+
+
+class EventView(Answer):
+    """One event."""
+
+    seq: Seq = Field(description="Its number.")
+    time: Time = Field(description="When it happened, by the engine's clock.")
+    step: int = Field(description="The engine's step.")
+    kind: str = Field(description="What happened.")
+    cause: str = Field(description="Why.")
+    request_id: str | None = Field(description="Whom it concerns.")
+    block_id: int | None = Field(description="The block.")
+    value: int | None = Field(description="For kinds that have one: references after, slots written, source block.")
+    a0: int = Field(description="First argument, as the kind defines it.")
+    a1: int = Field(description="Second argument, as the kind defines it.")
+
+
+class EventsView(Answer):
+    """Events, oldest first."""
+
+    events: list[EventView] = Field(description="Events in the order they happened.")
+    next: Seq | None = Field(description="Ask from here for what follows; null when nothing is stored.")
+
+
+class BlockView(Answer):
+    """One block in full."""
+
+    block_id: int = Field(description="Its id.")
+    state: str = Field(description="unknown, empty, free, cached, active or shared.")
+    ref_cnt: Figure = Field(description="References.")
+    slots: Figure = Field(description="Tokens written.")
+    block_hash: str | None = Field(
+        description="Hash of what it caches, in hexadecimal; null when it has none or unknown."
+    )
+    parent_block_hash: str | None = Field(description="Hash of the block before it in the chain.")
+    group: int = Field(description="KV cache group.")
+    medium: str | None = Field(
+        description="Where it lives: GPU, CPU, DISK or REMOTE; null where the source does not say."
+    )
+    holders: list[HolderView] = Field(description="Who holds it.")
+    allocated_at: Time | None = Field(description="When it was last allocated.")
+    last_event_at: Time | None = Field(description="When anything last happened to it.")
+    age_s: Figure = Field(description="Seconds since its allocation.")
+    idle_s: Figure = Field(description="Seconds since its last event.")
+    history: list[EventView] = Field(description="What happened to it, newest first.")
+    taints: tuple[str, ...] = Field(description="Ids of open findings that spoil this.")
+
+
+class RequestRow(Answer):
+    """One request in the table."""
+
+    request_id: str = Field(description="Its id.")
+    ordinal: int = Field(description="Its ordinal in the epoch.")
+    status: str = Field(description="waiting, running, preempted, finished, aborted or failed.")
+    prompt_tokens: int = Field(description="Tokens of the prompt.")
+    output_tokens: int = Field(description="Tokens generated.")
+    hit_tokens: int = Field(description="Prompt tokens found in the prefix cache.")
+    blocks: int = Field(description="Blocks it holds.")
+    shared_blocks: int = Field(description="Those of them that others hold too.")
+    leaked_blocks: int = Field(description="Blocks it keeps after its end.")
+    arrived_at: Time | None = Field(description="When it arrived; null when that was not seen.")
+    ttft_s: Figure = Field(description="Seconds from arrival to first token.")
+    preemptions: int = Field(description="Times it was preempted.")
+
+
+class RequestView(RequestRow):
+    """One request in full."""
+
+    block_table: list[int] = Field(description="Blocks it holds, in the order of their chain as far as hashes tell it.")
+
+
+class RequestsView(Answer):
+    """Requests: what leaks first, then the living, then the ended, newest first."""
+
+    requests: list[RequestRow] = Field(description="At most `limit` of them.")
+    total: int = Field(description="How many there are that fit.")
+
+
+class TextView(Answer):
+    """What a request has generated, straight from the engine; never stored."""
+
+    request_id: str = Field(description="The request.")
+    text: str = Field(description="Text so far.")
+    finished: bool = Field(description="Whether it is over.")
+
+
+class FindingsView(Answer):
+    """Findings, newest first."""
+
+    findings: list[Finding] = Field(description="At most a thousand.")
+
+
+class Summary(Answer):
+    """A text frame of the live feed."""
+
+    type: Literal["summary"] = "summary"
+    state: StateView | None = Field(description="Null before the source was joined.")
+    source: SourceView = Field(description="How it is followed.")
+    requests: list[RequestRow] = Field(description="The first rows of the table.")
+    events: list[EventView] = Field(description="The newest events but those of every step, newest first.")
+    findings: list[Finding] = Field(description="Open findings.")

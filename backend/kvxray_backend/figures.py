@@ -1,0 +1,137 @@
+"""The figures of a source, computed from its folded state: pure functions of what they are given.
+
+used = (active + shared) / usable; cached, shared likewise; internal fragmentation = empty slots / slots of blocks with
+references; hit rate = prefix tokens hit / queried over 60 s of the events' time; rates over 10 s. Where nothing is
+known, or there is no data, a figure has no value; where part of the blocks is unknown, it is derived from the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import Final
+
+import numpy as np
+from kvxray_engine.stream.block_map import BlockMap
+from kvxray_engine.stream.schema import UNKNOWN_U4, BlockState, RequestStatus
+
+from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.figure import Certainty, Figure, Unit
+from kvxray_backend.moments import Point
+from kvxray_backend.windows import HIT_WINDOW_NS, RATE_WINDOW_NS, EventWindows
+
+# Which kinds of open findings spoil which figures.
+_SPOILS_BLOCKS: Final = frozenset({"gap", "audit", "stale"})
+_SPOILS_EVENTS: Final = frozenset({"gap", "stale"})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What figures are made from, all of one moment. `now_ns`: engine time. `leaked`: blocks with a leaked hold."""
+
+    block_map: BlockMap
+    windows: EventWindows
+    epoch: int
+    since_seq: int
+    now_ns: int
+    leaked: int
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def is_partly_unknown(self) -> bool:
+        return self.block_map.counts()[BlockState.unknown] > 0
+
+    def figure(self, value: float | int | None, unit: Unit, spoils: frozenset[str], certainty: Certainty) -> Figure:
+        taints = tuple(finding.id for finding in self.findings if finding.kind in spoils)
+        since = str(Point(self.epoch, self.since_seq))
+        return Figure(value=value, unit=unit, certainty=certainty, since_seq=since, taints=taints)
+
+    def of_blocks(self, value: float | int | None, unit: Unit = "ratio") -> Figure:
+        """A figure that rests on the blocks: no value while none of them is known."""
+        counts = self.block_map.counts()
+        if counts[BlockState.unknown] >= self.block_map.descriptor.usable_blocks:
+            value = None
+        return self.figure(value, unit, _SPOILS_BLOCKS, "derived" if self.is_partly_unknown else "exact")
+
+    def of_events(self, value: float | int | None, unit: Unit = "per_second") -> Figure:
+        """A figure that rests on the events of a window, or on the requests."""
+        return self.figure(value, unit, _SPOILS_EVENTS, "exact")
+
+
+def state_counts(reading: Reading) -> dict[str, Figure]:
+    """Usable blocks in each state. How many are unknown is always known."""
+    counts = reading.block_map.counts()
+    figures = {state.name: reading.of_blocks(counts[state], "blocks") for state in BlockState}
+    figures["unknown"] = reading.figure(counts[BlockState.unknown], "blocks", frozenset({"stale"}), "exact")
+    return figures
+
+
+def figures_of(reading: Reading) -> dict[str, Figure]:
+    """Every figure of the summary, by the name it has in the API."""
+    return {**_block_figures(reading), **_rates(reading), **_request_figures(reading)}
+
+
+def _block_figures(reading: Reading) -> dict[str, Figure]:
+    counts = reading.block_map.counts()
+    usable = reading.block_map.descriptor.usable_blocks
+    held = counts[BlockState.active] + counts[BlockState.shared]
+    return {
+        "used": reading.of_blocks(held / usable if usable else None),
+        "cached": reading.of_blocks(counts[BlockState.cached] / usable if usable else None),
+        "shared": reading.of_blocks(counts[BlockState.shared] / usable if usable else None),
+        "internal_fragmentation": reading.of_blocks(_internal_fragmentation(reading.block_map)),
+        "leaked": reading.of_blocks(reading.leaked, "blocks"),
+    }
+
+
+def _internal_fragmentation(block_map: BlockMap) -> float | None:
+    """Empty slots / slots of blocks with references; None when there are none."""
+    held = (block_map.state == BlockState.active) | (block_map.state == BlockState.shared)
+    if block_map.descriptor.null_block >= 0:
+        held[block_map.descriptor.null_block] = False
+    slots = int(np.count_nonzero(held)) * block_map.descriptor.block_size
+    if not slots:
+        return None
+    return 1 - int(block_map.slots[held].sum(dtype=np.int64)) / slots
+
+
+def _rates(reading: Reading) -> dict[str, Figure]:
+    rated = reading.windows.since(RATE_WINDOW_NS, reading.now_ns)
+    looked_up = reading.windows.since(HIT_WINDOW_NS, reading.now_ns)
+
+    def rate(name: str) -> Figure:
+        return reading.of_events(getattr(rated[0], name) / rated[1] if rated else None)
+
+    hit_rate = looked_up[0].hit / looked_up[0].queried if looked_up and looked_up[0].queried else None
+    return {
+        "hit_rate": reading.of_events(hit_rate, "ratio"),
+        "evictions_per_s": rate("evictions"),
+        "allocations_per_s": rate("allocations"),
+        "preemptions_per_s": rate("preemptions"),
+        "tokens_per_s": rate("tokens"),
+    }
+
+
+def _request_figures(reading: Reading) -> dict[str, Figure]:
+    requests = reading.block_map.requests
+    waiting = requests.count(RequestStatus.waiting, RequestStatus.preempted)
+    return {
+        "ttft_p50_s": reading.of_events(_ttft_p50(reading), "seconds"),
+        "running": reading.of_events(requests.count(RequestStatus.running), "requests"),
+        "waiting": reading.of_events(waiting, "requests"),
+    }
+
+
+def _ttft_p50(reading: Reading) -> float | None:
+    """Median seconds from arrival to first token, of the first tokens of the last 60 s."""
+    rows = reading.block_map.requests.rows
+    recent = rows[rows["first_token_ns"] > max(reading.now_ns - HIT_WINDOW_NS, 0)]
+    recent = recent[recent["arrived_ns"] > 0]
+    if not len(recent):
+        return None
+    return float(median(((recent["first_token_ns"] - recent["arrived_ns"]) / 1e9).tolist()))
+
+
+def is_known(ref_or_ordinal: int) -> bool:
+    """Whether a u4 of the fold says something."""
+    return ref_or_ordinal != UNKNOWN_U4

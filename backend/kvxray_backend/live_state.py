@@ -1,0 +1,283 @@
+"""What one source is right now: its folded blocks, how it is connected, what was found, and what changed since viewers
+last looked.
+
+The source's thread writes, request handlers and the live feed read; all of it under `lock`, held for moments. Knows
+neither sockets nor the database.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+from kvxray_engine.stream.block_map import BlockMap, Fault
+from kvxray_engine.stream.codec import Message
+from kvxray_engine.stream.schema import UNKNOWN_U4, Header, Totals
+from numpy.typing import NDArray
+
+from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.analysis.leaks import EngineTime, Leak
+from kvxray_backend.frames import (
+    FLAG_HASHED,
+    FLAG_LEAKED,
+    FLAG_NULL_BLOCK,
+    FrameHeader,
+    Picture,
+    encode_delta,
+    encode_snapshot,
+    fill_bytes,
+    ref_bytes,
+)
+from kvxray_backend.live_tail import LiveTail
+from kvxray_backend.windows import EventTotals, EventWindows
+
+Connection = Literal["waiting", "joining", "connected", "stale"]
+
+U1 = NDArray[np.uint8]
+U4 = NDArray[np.uint32]
+
+MAX_DELTA_BLOCKS: Final = 1 << 18
+
+# A change that no event told moves `picture_seq` by this much; a power of two, so that sums stay exact.
+_UNTOLD: Final = 2.0**-10
+
+
+@dataclass(frozen=True, slots=True)
+class EpochSpan:
+    """One life of a source as far as it is stored or followed; times wall ns, None = not ended, or nothing stored."""
+
+    epoch: int
+    incarnation: str
+    started_ns: int
+    ended_ns: int | None
+    first_seq: int | None
+    last_seq: int | None
+
+
+@dataclass(slots=True)
+class Counters:
+    """What has gone wrong in this epoch, except bad frames, which count since the process began."""
+
+    gaps: int = 0
+    drops: int = 0
+    bad_messages: int = 0
+
+
+class LiveState:
+    """Invariants: there is a `block_map` exactly when there is an `epoch`; `leaked` and the marks have one entry a
+    block.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.lock = threading.RLock()
+        self.source = source
+        self.connection: Connection = "waiting"
+        self.since_ns = 0
+        self.lag_s: float | None = None
+        self.wire_seq: int | None = None
+        self.counters = Counters()
+        self.epochs: tuple[EpochSpan, ...] = ()
+        self.findings: tuple[Finding, ...] = ()
+        self.leaks: tuple[Leak, ...] = ()
+        self.windows = EventWindows()
+        self.tail = LiveTail()
+        self.block_map: BlockMap | None = None
+        self.epoch: int | None = None
+        self.known_since_seq = 0
+        self.picture_seq = -1.0
+        self._engine_ns = 0
+        self._engine_step = 0
+        self._totals: Totals | None = None
+        self.leaked: U1 = np.zeros(0, np.uint8)
+        self._marked: U1 = np.zeros(0, np.uint8)
+
+    # Writing: the source's thread.
+
+    def connect(self, connection: Connection, since_ns: int) -> None:
+        """The connection is this since then; what it already is keeps its time."""
+        with self.lock:
+            if connection != self.connection:
+                self.connection, self.since_ns = connection, since_ns
+
+    def begin(self, epoch: int, block_map: BlockMap) -> None:
+        """A new epoch, or the same one joined anew after this process started."""
+        with self.lock:
+            self.epoch = epoch
+            self.counters = Counters(bad_messages=self.counters.bad_messages)
+            self.leaks = ()
+            self.windows.clear()
+            self.tail.clear()
+            self._engine_ns = self._engine_step = 0
+            self._totals = None
+            self.picture_seq = -1.0
+            self._take(block_map)
+
+    def replace(self, block_map: BlockMap) -> None:
+        """A snapshot at the very event the fold stands at: exact again."""
+        with self.lock:
+            self._take(block_map)
+
+    def fold(self, message: Message) -> list[Fault]:
+        """Folds a message (perhaps several joined); returns the laws it broke. Raises BadMessage, changing nothing."""
+        with self.lock:
+            block_map = self._map()
+            changed = block_map.apply(message)
+            if block_map.num_blocks != len(self._marked):
+                self._resize()
+            self._marked[changed] = 1
+            self._note_time(block_map.t_ns, message.header)
+            self.counters.drops = block_map.lost
+            self.windows.note(block_map.t_ns, EventTotals.of(block_map))
+            self._move_picture()
+            return block_map.take_faults()
+
+    def remember(self, messages: Sequence[Message]) -> None:
+        """Messages as they came, for the tail."""
+        with self.lock:
+            for message in messages:
+                self.tail.add(message)
+
+    def forget(self) -> None:
+        """After a gap: nothing is known until events tell or a snapshot comes."""
+        with self.lock:
+            self._map().forget()
+            self._marked[:] = 1
+            self._move_picture()
+
+    def hear(self, header: Header) -> None:
+        """A heartbeat: the engine lives, and what it says of itself."""
+        with self.lock:
+            self._note_time(header.t0_wall_ns, header)
+            self.counters.drops = max(self.counters.drops, header.lost)
+            if self.block_map is not None and self._engine_ns > self.block_map.t_ns:
+                self.windows.note(self._engine_ns, EventTotals.of(self.block_map))
+
+    def mark_leaks(self, leaks: Sequence[Leak]) -> None:
+        """What analysis has found to leak at present."""
+        with self.lock:
+            self.leaks = tuple(leaks)
+            leaked = np.zeros(len(self.leaked), np.uint8)
+            for leak in leaks:
+                leaked[leak.blocks] = 1
+            changed = np.flatnonzero(leaked != self.leaked)
+            if len(changed):
+                self.leaked = leaked
+                self._marked[changed] = 1
+                self._move_picture()
+
+    # Reading: anyone, holding `lock` for as long as the parts must belong together.
+
+    @property
+    def seq(self) -> int | None:
+        """The last event folded; -1 before the first, None before the source was joined."""
+        return self.block_map.next_seq - 1 if self.block_map is not None else None
+
+    @property
+    def engine_time(self) -> EngineTime:
+        """The newest that events or heartbeats told."""
+        is_idle = self._totals is not None and self._totals.running == 0
+        return EngineTime(self._engine_ns, self._engine_step, is_idle)
+
+    @property
+    def engine_totals(self) -> Totals | None:
+        """The engine's own counts, as last told."""
+        return self._totals
+
+    def snapshot_frame(self) -> tuple[float, bytes] | None:
+        """`picture_seq` and the frame of every block; None before the source was joined."""
+        with self.lock:
+            if self.block_map is None:
+                return None
+            picture = self._picture(np.arange(self.block_map.num_blocks, dtype=np.uint32))
+            header = self._frame_header(self.picture_seq)
+        return header.seq_to, encode_snapshot(header, picture)
+
+    def start_watching(self) -> float:
+        """Forgets what changed so far: deltas go on from the `picture_seq` returned."""
+        with self.lock:
+            self._marked[:] = 0
+            return self.picture_seq
+
+    def delta_frame(self, epoch: int | None, seq_from: float) -> tuple[float, bytes] | None:
+        """`picture_seq` and the frame of what changed since the last call; None when nothing did.
+
+        epoch, seq_from: where the last call ended. Where a snapshot costs viewers less, or another epoch has begun, the
+        delta is empty and does not follow what they have, so that they get the snapshot.
+        """
+        with self.lock:
+            if self.block_map is None or (epoch == self.epoch and seq_from == self.picture_seq):
+                return None
+            ids = np.flatnonzero(self._marked).astype(np.uint32)
+            self._marked[:] = 0
+            if epoch != self.epoch or len(ids) > MAX_DELTA_BLOCKS:
+                ids, seq_from = ids[:0], self.picture_seq
+            header = self._frame_header(seq_from)
+            picture = self._picture(ids)
+        return header.seq_to, encode_delta(header, ids, picture)
+
+    def check_integrity(self) -> None:
+        """Asserts the invariants, those of the parts included."""
+        with self.lock:
+            assert (self.block_map is None) == (self.epoch is None), "a map without an epoch, or the reverse"
+            self.windows.check_integrity()
+            self.tail.check_integrity()
+            if self.block_map is not None:
+                self.block_map.check_integrity()
+                assert len(self.leaked) == len(self._marked) == self.block_map.num_blocks, "marks do not fit the blocks"
+                assert int(self.picture_seq) == self.seq or self.seq == -1, "the picture is not of the state"
+
+    def _map(self) -> BlockMap:
+        assert self.block_map is not None, "the source has not been joined"
+        return self.block_map
+
+    def _take(self, block_map: BlockMap) -> None:
+        self.block_map = block_map
+        self.known_since_seq = max(block_map.next_seq - 1, 0)
+        self.counters.drops = max(self.counters.drops, block_map.lost)
+        self._engine_ns = max(self._engine_ns, block_map.t_ns)
+        self._engine_step = max(self._engine_step, block_map.step)
+        self.windows.note(block_map.t_ns, EventTotals.of(block_map))
+        if len(self._marked) != block_map.num_blocks:
+            self._resize()
+        self._marked[:] = 1
+        self._move_picture()
+
+    def _resize(self) -> None:
+        self.leaked = np.zeros(self._map().num_blocks, np.uint8)
+        self._marked = np.ones(self._map().num_blocks, np.uint8)
+
+    def _note_time(self, t_ns: int, header: Header) -> None:
+        self._engine_ns = max(self._engine_ns, t_ns)
+        self._engine_step = max(self._engine_step, header.step)
+        if header.totals is not None:
+            self._totals = header.totals
+
+    def _move_picture(self) -> None:
+        """Whatever changed, `picture_seq` grows: to the event folded, or by a little when no event told."""
+        self.picture_seq = max(float(self._map().next_seq - 1), self.picture_seq + _UNTOLD)
+
+    def _frame_header(self, seq_from: float) -> FrameHeader:
+        block_map, descriptor = self._map(), self._map().descriptor
+        return FrameHeader(
+            epoch=self.epoch or 0,
+            num_blocks=block_map.num_blocks,
+            seq_from=seq_from,
+            seq_to=self.picture_seq,
+            time_s=block_map.t_ns / 1e9,
+            null_block=descriptor.null_block,
+            block_size=descriptor.block_size,
+            usable=descriptor.usable_blocks,
+        )
+
+    def _picture(self, ids: U4) -> Picture:
+        block_map, descriptor = self._map(), self._map().descriptor
+        ref, ordinal = block_map.ref[ids], block_map.hash_ordinal[ids]
+        unknown = (ref == UNKNOWN_U4) | (ordinal == UNKNOWN_U4)
+        flags = self.leaked[ids] * np.uint8(FLAG_LEAKED)
+        flags |= np.where(ordinal < UNKNOWN_U4, FLAG_HASHED, 0).astype(np.uint8)
+        flags |= np.where(ids == descriptor.null_block, FLAG_NULL_BLOCK, 0).astype(np.uint8)
+        fill = fill_bytes(block_map.slots[ids], unknown, descriptor.block_size)
+        return Picture(block_map.state[ids], ref_bytes(ref), fill, flags)

@@ -1,0 +1,30 @@
+"""`/api/live`: the WebSocket that keeps a page up to date."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fastapi import APIRouter, WebSocket
+
+from kvxray_backend.backend import Backend
+from kvxray_backend.routes.dependencies import find_source
+
+router = APIRouter()
+
+CLOSE_UNKNOWN_SOURCE: Final = 4404
+CLOSE_STARTING: Final = 1013
+
+
+@router.websocket("/live")
+async def live(websocket: WebSocket, source: str | None = None) -> None:
+    """Summaries as text, deltas as binary frames, until the viewer goes."""
+    await websocket.accept()
+    backend = getattr(websocket.app.state, "backend", None)
+    if not isinstance(backend, Backend):
+        await websocket.close(CLOSE_STARTING, "Starting or stopping; connect again.")
+        return
+    found = find_source(backend, source)
+    if found is None:
+        await websocket.close(CLOSE_UNKNOWN_SOURCE, "There is no such source.")
+        return
+    await found.feed.serve(websocket)

@@ -1,0 +1,88 @@
+"""`/api/requests`: who uses the cache; and, from the engine itself, what a request is generating."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+from urllib.parse import quote
+
+import httpx2
+from fastapi import APIRouter, Path, Query, Request
+from kvxray_engine.stream.schema import RequestStatus
+from pydantic import BaseModel, ValidationError
+
+from kvxray_backend.api_types import RequestsView, RequestView, TextView
+from kvxray_backend.request_table_view import request_view, requests_view
+from kvxray_backend.routes.dependencies import MomentDep, SourceDep, not_joined
+from kvxray_backend.routes.errors import ApiError
+
+router = APIRouter(tags=["requests"])
+
+MAX_TEXT_BYTES: Final = 1 << 20
+
+RequestId = Annotated[str, Path(description="Id of the request; it may hold slashes.")]
+
+
+class EngineText(BaseModel):
+    """What the engine's API answers for a request's text."""
+
+    text: str
+    finished: bool = False
+
+
+@router.get("/requests")
+def requests(
+    source: SourceDep,
+    at: MomentDep,
+    limit: Annotated[int, Query(ge=1, le=1000, description="At most so many.")] = 100,
+    status: Annotated[str | None, Query(description="Only those of this status.")] = None,
+) -> RequestsView:
+    """The table of requests."""
+    if status is not None and status not in RequestStatus.__members__:
+        raise ApiError(400, f"Write status as one of {', '.join(RequestStatus.__members__)}, not {status[:40]!r}.")
+    with source.live.lock:
+        if source.live.block_map is None:
+            raise not_joined(source)
+        return requests_view(source.live, limit, RequestStatus[status] if status else None)
+
+
+# Before the route below, whose id would swallow the last part of the path.
+@router.get("/requests/{request_id:path}/text")
+async def request_text(request: Request, source: SourceDep, at: MomentDep, request_id: RequestId) -> TextView:
+    """The text that a request has generated so far; asked of the engine, never stored."""
+    api = source.spec.api
+    if api is None:
+        raise ApiError(404, f"The source {source.live.source} has no API that could tell the text.")
+    url = f"{api}/v1/requests/{quote(request_id, safe='')}/text"
+    told = EngineText.model_validate(await _ask(request.app.state.engine_http, url, request_id))
+    return TextView(request_id=request_id, text=told.text, finished=told.finished)
+
+
+@router.get("/requests/{request_id:path}")
+def one_request(source: SourceDep, at: MomentDep, request_id: RequestId) -> RequestView:
+    """One request and the blocks it holds."""
+    with source.live.lock:
+        if source.live.block_map is None:
+            raise not_joined(source)
+        view = request_view(source.live, request_id)
+    if view is None:
+        raise ApiError(404, f"The source {source.live.source} has no request {request_id[:80]!r} any more.")
+    return view
+
+
+async def _ask(http: httpx2.AsyncClient, url: str, request_id: str) -> object:
+    try:
+        async with http.stream("GET", url) as response:
+            if response.status_code == 404:
+                raise ApiError(404, f"The engine no longer has the text of {request_id[:80]!r}.")
+            body = bytearray()
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > MAX_TEXT_BYTES:
+                    raise ApiError(503, "The engine's answer is too long to show.")
+        if response.status_code != 200:
+            raise ApiError(503, f"The engine answered {response.status_code} for the text.")
+        return EngineText.model_validate_json(bytes(body))
+    except httpx2.HTTPError as error:
+        raise ApiError(503, "The engine's API does not answer.") from error
+    except ValidationError as error:
+        raise ApiError(503, "The engine's API answered something that is no text of a request.") from error

@@ -1,0 +1,62 @@
+"""One epoch of one source on its way into the event log: messages in order, gaps where they are missing, snapshots as
+keyframes.
+
+The log's queue is bounded: what it refuses becomes a gap of the stored history, while the live state goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kvxray_engine.clock import Clock
+from kvxray_engine.stream import snapshot
+from kvxray_engine.stream.block_map import BlockMap
+from kvxray_engine.stream.codec import Message
+from kvxray_storage.event_log import EventLog
+from kvxray_storage.records import Cursor, EpochKey
+
+from kvxray_backend.sources.sequencer import Gap
+
+LOST_ON_THE_WAY: Final = "the messages never arrived"
+CANNOT_BE_FOLDED: Final = "the message contradicts what the source is"
+QUEUE_FULL: Final = "the event log could not keep up"
+BEFORE_JOINING: Final = "kvxray was not following, and replay no longer had them"
+
+
+class EpochHistory:
+    """Writes one epoch. Invariant: messages are appended in the order of their numbers."""
+
+    def __init__(self, log: EventLog, clock: Clock, source: str, block_map: BlockMap) -> None:
+        """Opens the epoch of the incarnation that `block_map` follows, or goes on with it."""
+        self._log = log
+        self._clock = clock
+        descriptor = block_map.descriptor
+        labels = dict(descriptor.labels)
+        wall_ns = clock.wall_ns()
+        self.key: EpochKey = log.open_epoch(source, labels, block_map.incarnation, descriptor, wall_ns)
+        self.cursor: Cursor | None = log.cursor(self.key)
+        self.refused = 0
+
+    @property
+    def epoch(self) -> int:
+        return self.key.epoch
+
+    def append(self, messages: Sequence[Message]) -> None:
+        """Messages in order; a refused one is recorded as missing."""
+        for message in messages:
+            if not self._log.append(self.key, message):
+                self.refused += 1
+                header = message.header
+                lost = Gap(header.wire_seq, header.wire_seq, header.seq0, header.seq0 + header.n - 1)
+                self.gap(lost, QUEUE_FULL)
+
+    def gap(self, gap: Gap, reason: str) -> None:
+        self._log.gap(self.key, gap.wire_seq0, gap.wire_seq1, gap.seq0, gap.seq1, self._clock.wall_ns(), reason)
+
+    def keyframe(self, block_map: BlockMap) -> None:
+        """The whole state, as it is before the next message; a refused one is no loss, the next snapshot brings
+        another.
+        """
+        state = snapshot.dump(block_map)
+        self._log.keyframe(self.key, block_map.next_seq, block_map.next_wire_seq, block_map.t_ns, state)

@@ -1,0 +1,88 @@
+"""Sums over the last seconds of event time, from totals that only grow. Pure: time comes from the events."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, fields
+from typing import Final, Self
+
+from kvxray_engine.stream.block_map import BlockMap
+from kvxray_engine.stream.schema import Kind
+
+RATE_WINDOW_NS: Final = 10_000_000_000
+HIT_WINDOW_NS: Final = 60_000_000_000
+
+_SAMPLE_EVERY_NS: Final = 250_000_000
+# Shorter than this nothing can be called a rate.
+_MIN_SPAN_NS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class EventTotals:
+    """Counts since the epoch began, as the fold has them."""
+
+    evictions: int
+    allocations: int
+    preemptions: int
+    tokens: int
+    queried: int
+    hit: int
+
+    @classmethod
+    def of(cls, block_map: BlockMap) -> Self:
+        kinds = block_map.kind_totals
+        return cls(
+            evictions=int(kinds[Kind.BlockEvicted]),
+            allocations=int(kinds[Kind.BlockAllocated]),
+            preemptions=int(kinds[Kind.RequestPreempted]),
+            tokens=block_map.generated_tokens,
+            queried=block_map.queried_tokens,
+            hit=block_map.hit_tokens,
+        )
+
+    def minus(self, earlier: Self) -> Self:
+        return type(self)(*(getattr(self, f.name) - getattr(earlier, f.name) for f in fields(self)))
+
+
+class EventWindows:
+    """Samples of the totals, at least a quarter of a second apart, newest last; a minute and a little of them."""
+
+    def __init__(self) -> None:
+        self._samples: deque[tuple[int, EventTotals]] = deque()
+        self._latest: tuple[int, EventTotals] | None = None
+
+    def clear(self) -> None:
+        """A new epoch: nothing before it counts."""
+        self._samples.clear()
+        self._latest = None
+
+    def note(self, t_ns: int, totals: EventTotals) -> None:
+        """The totals as they were at `t_ns` of event time."""
+        self._latest = (t_ns, totals)
+        if not self._samples or t_ns >= self._samples[-1][0] + _SAMPLE_EVERY_NS:
+            self._samples.append((t_ns, totals))
+        # The newest sample older than the longest window stays: it is that window's beginning.
+        while len(self._samples) > 1 and self._samples[1][0] <= t_ns - HIT_WINDOW_NS:
+            self._samples.popleft()
+
+    def since(self, window_ns: int, now_ns: int) -> tuple[EventTotals, float] | None:
+        """What the last `window_ns` before `now_ns` added, and how many seconds of them were watched; None when too
+        few.
+        """
+        if self._latest is None:
+            return None
+        begin = self._samples[0]
+        for sample in self._samples:
+            if sample[0] > now_ns - window_ns:
+                break
+            begin = sample
+        span_ns = min(window_ns, now_ns - self._samples[0][0])
+        if span_ns < _MIN_SPAN_NS:
+            return None
+        return self._latest[1].minus(begin[1]), span_ns / 1e9
+
+    def check_integrity(self) -> None:
+        """Asserts that samples are in order and bounded."""
+        times = [t_ns for t_ns, _ in self._samples]
+        assert times == sorted(times), "samples are out of order"
+        assert len(times) <= HIT_WINDOW_NS // _SAMPLE_EVERY_NS + 3, "samples pile up"
