@@ -89,12 +89,14 @@ def load_model(
         raise UserError(f"There is no dtype called {dtype}: choose {' or '.join(DTYPES)}.")
     config, model, tokenizer = _load(name, DTYPES[dtype])
     shape = CacheShape(config.num_layers, num_blocks, block_size, config.num_kv_heads, config.head_dim)
-    try:
-        backend = TorchBackend(shape, DTYPES[dtype])
-    except RuntimeError as error:
-        size = shape.bytes_per_block(DTYPES[dtype]) * num_blocks / 2**30
-        raise UserError(f"A cache of {num_blocks} blocks needs {size:.1f} GiB of memory: ask for fewer.") from error
-    return ModelRunner(model, backend), tokenizer
+    # Asked before it is taken: the system promises more memory than it has, and ends the process when it is used.
+    needed, present = shape.bytes_per_block(DTYPES[dtype]) * num_blocks, _physical_memory()
+    if needed > present:
+        raise UserError(
+            f"A cache of {num_blocks} blocks needs {needed / 1e9:.1f} GB of memory and this machine has "
+            f"{present / 1e9:.1f} GB: ask for fewer blocks."
+        )
+    return ModelRunner(model, TorchBackend(shape, DTYPES[dtype])), tokenizer
 
 
 class StderrProgress:
@@ -109,6 +111,11 @@ class StderrProgress:
             line = f"{stage}: {done / 1e6:.0f} of {total / 1e6:.0f} MB ({100 * done // total} %)"
             sys.stderr.write(("\r" if self._terminal else "") + line + ("\n" if finished else ""))
             sys.stderr.flush()
+
+
+def _physical_memory() -> int:
+    """Bytes of memory in this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _load(name: str, dtype: torch.dtype) -> tuple[ModelConfig, LlamaModel, Tokenizer]:

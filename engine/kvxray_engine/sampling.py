@@ -28,7 +28,8 @@ def sample(logits: torch.Tensor, params: Sequence[SamplingParams], num_output_to
 
 def uniform(seed: int, step: int) -> float:
     """A number in [0, 1), the step-th of this seed (SplitMix64: Steele, Lea and Flood, OOPSLA 2014)."""
-    return _mix(_mix(seed & _MASK) + (step + 1) * 0x9E3779B97F4A7C15) / 2**64
+    state = (_mix(seed & _MASK) + (step + 1) * 0x9E3779B97F4A7C15) & _MASK
+    return (_mix(state) >> 11) / 2**53  # the 53 bits that a float holds, so that it never rounds up to 1
 
 
 def _draw(logits: torch.Tensor, request: SamplingParams, u: float) -> int:

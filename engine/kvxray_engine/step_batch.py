@@ -57,6 +57,7 @@ class StepModel(Protocol):
     def execute(self, batch: Sequence[ScheduledSequence]) -> list[int]:
         """Compute one step; return the sampled token of each sequence in order, `NOT_SAMPLED` where `samples` is False.
 
-        Whom a sequence shares the batch with never changes its tokens.
+        Whom a sequence shares the batch with does not change its tokens, but for the last bits of its scores: matrix
+        products round differently for other shapes, which tells only where two tokens are all but equally likely.
         """
         ...

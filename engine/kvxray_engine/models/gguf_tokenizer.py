@@ -2,8 +2,8 @@
 trained with.
 
 How text is cut before merging is only named in the file (`tokenizer.ggml.pre`). SmolLM's cut sets every digit apart
-before GPT-2's pattern runs, as llama.cpp does. transformers 5.24 ignores the name, which differs where two or more
-blanks stand before a digit.
+before GPT-2's pattern runs, as llama.cpp does. transformers 5.24 ignores the name: its tokens differ where several
+blanks stand before a digit, and for numerals such as a half.
 """
 
 from __future__ import annotations
