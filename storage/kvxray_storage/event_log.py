@@ -31,8 +31,9 @@ CLOSE_TIMEOUT_S: Final = 5.0
 class EventLog:
     """Safe to call from any thread; the messages of one epoch come from one thread at a time.
 
-    `append`, `keyframe`, `gap`, `repair_gap` and `finding` put into a bounded queue and return; False means that it was
-    full. The writer commits when a chunk is full or `chunk_seconds` old.
+    `append`, `keyframe`, `repair_gap` and `finding` put into a bounded queue and return; False means that it was full,
+    or the log closed. A gap is taken as long as the log is open. The writer commits when a chunk is full or
+    `chunk_seconds` old.
     """
 
     def __init__(

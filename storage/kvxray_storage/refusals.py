@@ -18,6 +18,7 @@ _REASONS: Final = (
     ("unable to open", "the file cannot be opened; check its folder or choose another with KVXRAY_DATABASE_URL"),
     ("disk i/o error", "the disk reports an error; check the disk"),
     ("password authentication failed", "the password is wrong; correct KVXRAY_DATABASE_URL"),
+    ("does not exist", "it does not exist; create it or correct KVXRAY_DATABASE_URL"),
     ("connect", "the server does not answer; start it or correct KVXRAY_DATABASE_URL"),
     ("terminat", "the server closed the connection; check that it is running"),
 )

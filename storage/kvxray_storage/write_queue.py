@@ -1,7 +1,8 @@
 """What waits to be committed, bounded in bytes. Plain counting and order: its owner brings the lock.
 
-Messages and keyframes share `max_bytes`. Records of loss and the like are small and must not be lost to a full queue,
-so they have a reserve of their own; findings replace each other by id and are bounded by number.
+Messages and keyframes share `max_bytes`. A gap is never refused, or a loss would go untold: gaps that follow each other
+become one, so that their number is bounded by that of the messages taken between them. Other records have a small
+reserve of their own; findings replace each other by id and are bounded by number.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ class Arrived:
 Entry = Arrived | Keyframe | OpenedEpoch | Gap | Repair
 
 
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    entry: Entry
+    num_bytes: int
+
+
 def message_bytes(message: Message) -> int:
     """What a message takes of memory while it waits: its columns, its hashes, and a round sum for the rest."""
     columns = sum(int(getattr(message.columns, name).nbytes) for name, _ in COLUMN_TYPES)
@@ -53,7 +60,8 @@ class WriteQueue:
         self.record_bytes = 0
         self.num_events = 0
         self.first_at: float | None = None
-        self._entries: deque[tuple[Entry, int]] = deque()
+        self._entries: deque[_Waiting] = deque()
+        self._newest: dict[EpochKey, _Waiting] = {}
         self._findings: dict[str, FindingRow] = {}
 
     def __len__(self) -> int:
@@ -70,13 +78,12 @@ class WriteQueue:
         return True
 
     def offer_record(self, record: OpenedEpoch | Gap | Repair, now: float) -> bool:
-        """False when even the reserve is used up; an epoch, which all else refers to, is never refused.
-
-        A gap that goes on where the last entry ends becomes part of it.
-        """
-        if isinstance(record, Gap) and self._extends_last(record):
-            return True
-        if self.record_bytes + RECORD_BYTES > RECORD_RESERVE_BYTES and not isinstance(record, OpenedEpoch):
+        """False when the reserve is used up; an epoch, which all else refers to, and a gap are never refused."""
+        is_full = self.record_bytes + RECORD_BYTES > RECORD_RESERVE_BYTES
+        if isinstance(record, Gap):
+            if self._extends_newest(record, any_reason=is_full):
+                return True
+        elif is_full and isinstance(record, Repair):
             return False
         self.record_bytes += RECORD_BYTES
         self._append(record, RECORD_BYTES, now)
@@ -95,10 +102,12 @@ class WriteQueue:
         if not self._entries:
             self.first_at = None
             return None
-        entry, num_bytes = self._entries.popleft()
-        if isinstance(entry, Arrived):
-            self.num_events -= entry.message.header.n
-        return entry, num_bytes
+        taken = self._entries.popleft()
+        if self._newest[taken.entry.key] is taken:
+            del self._newest[taken.entry.key]
+        if isinstance(taken.entry, Arrived):
+            self.num_events -= taken.entry.message.header.n
+        return taken.entry, taken.num_bytes
 
     def take_findings(self) -> list[FindingRow]:
         """All that wait; taken together with the last entry."""
@@ -111,22 +120,24 @@ class WriteQueue:
         self.record_bytes -= record_bytes
 
     def _append(self, entry: Entry, num_bytes: int, now: float) -> None:
-        self._entries.append((entry, num_bytes))
+        waiting = _Waiting(entry, num_bytes)
+        self._entries.append(waiting)
+        self._newest[entry.key] = waiting
         self.first_at = now if self.first_at is None else self.first_at
 
-    def _extends_last(self, gap: Gap) -> bool:
-        last = self._entries[-1][0] if self._entries else None
-        if not isinstance(last, Gap) or (last.key, last.reason) != (gap.key, gap.reason):
+    def _extends_newest(self, gap: Gap, *, any_reason: bool) -> bool:
+        """Makes the gap part of the one that its epoch's newest entry is, if it goes on where that ends."""
+        newest = self._newest.get(gap.key)
+        if newest is None or not isinstance(newest.entry, Gap) or newest.entry.wire_seq1 + 1 != gap.wire_seq0:
             return False
-        if last.wire_seq1 + 1 != gap.wire_seq0:
+        if newest.entry.reason != gap.reason and not any_reason:
             return False
-        joined = replace(last, wire_seq1=gap.wire_seq1, seq1=gap.seq1)
-        self._entries[-1] = (joined, RECORD_BYTES)
+        newest.entry = replace(newest.entry, wire_seq1=gap.wire_seq1, seq1=gap.seq1)
         return True
 
     def waiting_bytes(self) -> int:
         """Of what was not taken out yet."""
-        return sum(size for entry, size in self._entries if isinstance(entry, Arrived | Keyframe))
+        return sum(one.num_bytes for one in self._entries if isinstance(one.entry, Arrived | Keyframe))
 
     def check_integrity(self, taken_bytes: int) -> None:
         """taken_bytes: what was taken out and not given back."""

@@ -12,7 +12,7 @@ from kvxray_engine.stream.schema import Name
 from kvxray_engine.stream.snapshot import dump
 from kvxray_storage import history, models
 from kvxray_storage.event_log import EventLog
-from kvxray_storage.records import Cursor, EpochKey, FindingRow
+from kvxray_storage.records import Cursor, EpochKey
 from kvxray_storage.write_queue import message_bytes
 
 from tests.storage.told_messages import T0_NS, Teller, a_step, descriptor, expand
@@ -46,15 +46,6 @@ def chunk_ranges(database, key):
 
 def all_events(database, key):
     return history.events(database, key, 0, 1_000_000)
-
-
-def finding(id="leak-1", state="open", **changes):
-    values = {
-        "id": id, "kind": "leak", "severity": "warning", "source": "engine", "epoch": 1, "seq0": 10, "seq1": 20,
-        "time_ns": T0_NS, "state": state, "ended_ns": None, "subjects": {"blocks": [3], "requests": ["request-1"]},
-        "numbers": {"blocks": 1}, "certainty": "exact", "sentence": "Block 3 is still held.",
-    }  # fmt: skip
-    return FindingRow(**(values | changes))
 
 
 # What is stored
@@ -294,27 +285,30 @@ def test_an_earlier_incarnation_that_speaks_again_is_open_again(database, log):
 # Findings
 
 
-def test_a_finding_is_opened_ended_and_survives_a_restart(database):
+def test_a_finding_is_opened_ended_and_survives_a_restart(database, make_finding):
     with EventLog(database) as log:
         open_epoch(log)
-        assert log.finding(finding())
-        assert log.finding(finding("leak-2", time_ns=T0_NS + 1))
+        assert log.finding(make_finding())
+        assert log.finding(make_finding("leak-2", time_ns=T0_NS + 1))
         assert log.flush(WAIT_S)
-        assert history.findings(database, "engine", "open") == [finding("leak-2", time_ns=T0_NS + 1), finding()]
-        ended = finding(state="ended", ended_ns=T0_NS + 5, numbers={"blocks": 0})
+        assert history.findings(database, "engine", "open") == [
+            make_finding("leak-2", time_ns=T0_NS + 1),
+            make_finding(),
+        ]
+        ended = make_finding(state="ended", ended_ns=T0_NS + 5, numbers={"blocks": 0})
         assert log.finding(ended)
     assert history.findings(database, "engine", "ended") == [ended]
-    assert history.findings(database, "engine", "open") == [finding("leak-2", time_ns=T0_NS + 1)]
+    assert history.findings(database, "engine", "open") == [make_finding("leak-2", time_ns=T0_NS + 1)]
     assert len(history.findings(database, None, "all")) == 2
     assert history.findings(database, "another", "all") == []
 
 
-def test_of_many_updates_of_a_finding_the_last_counts(database):
+def test_of_many_updates_of_a_finding_the_last_counts(database, make_finding):
     with EventLog(database, chunk_seconds=60.0) as log:
         for blocks in range(1000):
-            assert log.finding(finding(numbers={"blocks": blocks}))
+            assert log.finding(make_finding(numbers={"blocks": blocks}))
         assert log.flush(WAIT_S)
-    assert history.findings(database, "engine") == [finding(numbers={"blocks": 999})]
+    assert history.findings(database, "engine") == [make_finding(numbers={"blocks": 999})]
 
 
 # Bounds
@@ -352,14 +346,14 @@ def test_a_keyframe_that_cannot_be_read_is_stored_as_it_is(database, log):
     assert log.failed is None
 
 
-def test_a_closed_log_takes_nothing_more(database):
+def test_a_closed_log_takes_nothing_more(database, make_finding):
     teller = Teller()
     log = EventLog(database)
     key = open_epoch(log)
     assert log.append(key, teller.tell_step())
     assert log.close()
     assert not log.append(key, teller.tell_step())
-    assert not log.finding(finding())
+    assert not log.finding(make_finding())
     assert len(all_events(database, key)) == 5
 
 
