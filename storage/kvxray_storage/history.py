@@ -1,6 +1,7 @@
 """Reads of the event log, each with a short connection of its own: what is committed, as of one moment.
 
-Event reads find their chunks by an index on `seq`, so that they cost what they return, not what is stored.
+Event reads find their chunks by an index on `seq`, so that they cost what they return, not what is stored. They raise
+`DamagedChunk` where stored bytes are not what was written.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kvxray_engine.stream.block_map import BlockMap
+from kvxray_engine.stream.recorded import to_message
 from kvxray_storage.chunk import DamagedChunk, decode_chunk, encode_chunk
 from kvxray_storage.chunk_builder import ChunkBuilder
 from kvxray_storage.event_rows import ChunkEvents
@@ -38,7 +39,7 @@ def all_rows(chunks, names):
 
 
 @given(stream=streams(), chunk_events=st.sampled_from([1, 7, 20, 4096]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_every_event_comes_back_as_a_plain_expansion_has_it(stream, chunk_events):
     messages, names = stream
     chunks = cut_into_chunks(messages, chunk_events)
@@ -46,7 +47,7 @@ def test_every_event_comes_back_as_a_plain_expansion_has_it(stream, chunk_events
 
 
 @given(stream=streams())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_what_is_indexed_of_a_chunk_is_what_is_in_it(stream):
     messages, names = stream
     for chunk in cut_into_chunks(messages):
@@ -60,7 +61,7 @@ def test_what_is_indexed_of_a_chunk_is_what_is_in_it(stream):
 
 
 @given(stream=streams(), block=st.integers(0, 70))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_events_of_a_block_are_found(stream, block):
     messages, names = stream
     for chunk in cut_into_chunks(messages):
@@ -78,8 +79,6 @@ def test_the_events_of_a_block_are_found(stream, block):
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=25, deadline=None)
 def test_folding_chunks_gives_the_state_that_folding_messages_gives(seed):
-    from kvxray_engine.stream.recorded import to_message
-
     pool = ScriptedPool(24, seed)
     for _ in range(40):
         pool.run_step()
