@@ -8,8 +8,9 @@ import argparse
 import os
 import signal
 import sys
+import threading
 from types import FrameType
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from kvxray_engine.errors import UserError
 
@@ -44,9 +45,8 @@ def run_engine(options: argparse.Namespace) -> int:
     from kvxray_engine.demo_engine import DemoOptions
     from kvxray_engine.demo_engine import run as run_demo_engine
 
-    chosen: dict[str, Any] = {}
-    if options.num_kv_blocks is not None:
-        chosen["num_kv_blocks"] = options.num_kv_blocks
+    if options.until_stdin_closes:
+        threading.Thread(target=_stop_when_stdin_closes, daemon=True).start()
     return run_demo_engine(
         DemoOptions(
             model=options.model,
@@ -56,8 +56,7 @@ def run_engine(options: argparse.Namespace) -> int:
             events_port=options.events_port,
             replay_port=options.replay_port,
             api_port=options.api_port,
-            until_stdin_closes=options.until_stdin_closes,
-            **chosen,
+            num_kv_blocks=options.num_kv_blocks,
         )
     )
 
@@ -125,3 +124,10 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 
 def _stop_self() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _stop_when_stdin_closes() -> None:
+    """Whoever started this process holds its standard input open: when that is gone, so are we."""
+    while os.read(0, 1024):
+        pass
+    _stop_self()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from kvxray_engine.stream.codec import BadMessage, Message, decode_descriptor
 from kvxray_engine.stream.columns import HAS_VALUE, NUM_KINDS, U1, U4, Columns, kind_table
+from kvxray_engine.stream.event_times import operation_steps, operation_times
 from kvxray_engine.stream.hash_table import HashTable
 from kvxray_engine.stream.holder_log import HolderLog
 from kvxray_engine.stream.pool_dump import PoolDump
@@ -352,20 +353,3 @@ class BlockMap:
 
     def _ordinals_kept(self) -> U4:
         return np.concatenate([self.ordinals_carried(), self.parents_told()])
-
-
-def operation_times(header: Header, columns: Columns) -> NDArray[np.int64]:
-    """Wall ns of each operation: that of the last StepStarted at or before it."""
-    starts = np.flatnonzero(columns.kind == Kind.StepStarted)
-    marks = np.concatenate(([0], columns.a0[starts].astype(np.int64) * 1000)) + header.t0_wall_ns
-    times: NDArray[np.int64] = marks[np.searchsorted(starts, np.arange(len(columns.kind)), side="right")]
-    return times
-
-
-def operation_steps(header: Header, columns: Columns) -> NDArray[np.int64]:
-    """The engine's step of each operation: StepStarted tells its low 32 bits, the header the whole of the last one."""
-    starts = np.flatnonzero(columns.kind == Kind.StepStarted)
-    low = np.concatenate(([header.step & 0xFFFFFFFF], columns.a1[starts].astype(np.int64)))
-    steps = header.step - ((header.step - low) & 0xFFFFFFFF)
-    told: NDArray[np.int64] = steps[np.searchsorted(starts, np.arange(len(columns.kind)), side="right")]
-    return told

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kvxray_engine.clock import EPOCH_2026_NS, VirtualClock
 from kvxray_engine.stream import snapshot
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.codec import BadMessage, Message, decode, encode
@@ -269,3 +270,40 @@ def test_ended_requests_that_hold_nothing_are_forgotten_in_the_end() -> None:
     assert len(fold.requests.names) == len(fold.requests)
     assert fold.requests.find("keeper") is not None
     assert fold.requests.find("r11999") is not None
+
+
+def test_the_first_token_comes_when_its_step_completes() -> None:
+    clock = VirtualClock()
+    recorder, fold = Recorder(clock), BlockMap(descriptor(8))
+    req = recorder.new_holder(Name("a"))
+    recorder.op(Kind.RequestArrived, Cause.none, req, 0, 4)
+    clock.advance_ns(5_000_000)
+    recorder.start_step(1)
+    recorder.rows(Kind.BlockAllocated, Cause.none, req, [1])
+    clock.advance_ns(80_000_000)
+    recorder.ops(Kind.TokensGenerated, [req], [1], [1])
+    recorder.complete_step(4)
+    for message in messages_of(recorder):
+        fold.apply(message)
+    view = fold.requests.get(req)
+    assert view is not None
+    assert view.ttft_s == pytest.approx(0.085)
+    assert fold.t_ns - int(fold.t_alloc[1]) == 80_000_000
+
+
+def test_what_was_told_between_steps_keeps_its_own_time() -> None:
+    clock = VirtualClock()
+    recorder, fold = Recorder(clock), BlockMap(descriptor(8))
+    recorder.start_step(1)
+    clock.advance_ns(7_000_000)
+    recorder.complete_step(0)
+    first, second = recorder.new_holder(Name("a")), recorder.new_holder(Name("b"))
+    recorder.op(Kind.RequestArrived, Cause.none, first, 0, 4)
+    clock.advance_ns(3_000_000)
+    recorder.start_step(2)
+    recorder.op(Kind.RequestArrived, Cause.none, second, 0, 4)
+    recorder.complete_step(0)
+    for message in messages_of(recorder):
+        fold.apply(message)
+    views = [fold.requests.get(req) for req in (first, second)]
+    assert [view.arrived_ns - EPOCH_2026_NS for view in views if view] == [7_000_000, 10_000_000]
