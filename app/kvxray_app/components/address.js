@@ -1,0 +1,35 @@
+// Where the backend is: this module is served at <base>/assets/kvxray/address.js, whatever path <base> is
+// mounted under.
+
+const BASE = new URL("../../", import.meta.url);
+
+/** URL of a REST route; `path` without a leading slash, `query` values are encoded, undefined ones left out. */
+export function apiUrl(path, query = {}) {
+  const url = new URL(`api/${path}`, BASE);
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== null) url.searchParams.set(name, value);
+  }
+  return url;
+}
+
+/** URL of the live feed of a source (undefined: the backend's first). */
+export function liveUrl(source) {
+  const url = apiUrl("live", { source });
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  return url;
+}
+
+/** GET a JSON route. Throws an Error whose message is the backend's one sentence, with `.status` (0: no answer). */
+export async function getJson(path, query, signal) {
+  let response;
+  try {
+    response = await fetch(apiUrl(path, query), { signal, headers: { accept: "application/json" } });
+  } catch (cause) {
+    if (cause.name === "AbortError") throw cause;
+    throw Object.assign(new Error("The backend does not answer."), { status: 0 });
+  }
+  const body = await response.json().catch(() => null);
+  if (response.ok && body !== null) return body;
+  const sentence = body?.error ?? `The backend answered ${response.status}.`;
+  throw Object.assign(new Error(sentence), { status: response.status });
+}

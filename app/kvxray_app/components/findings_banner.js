@@ -1,0 +1,70 @@
+// What is wrong right now, as sentences: open findings, the worst first. Empty, and without height, when
+// nothing is.
+
+import { el, reconcile, setAttribute, setText } from "./elements.js";
+import { plural, timeOfDay } from "./format.js";
+import { LiveView, defineLiveComponent } from "./live_view.js";
+
+const RANK = { critical: 0, warning: 1, info: 2 };
+const SHOWN = 2;
+
+class FindingsBanner extends LiveView {
+  constructor(context) {
+    super(context);
+    this.all = false;
+    this.list = el("ul");
+    this.more = el("button", { class: "link more", onclick: () => this.#toggle() });
+    this.root.append(
+      el(
+        "div",
+        { class: "findings", role: "region", "aria-label": "Open findings", "aria-live": "polite" },
+        this.list,
+        this.more,
+      ),
+    );
+    this.listen(this.feed.subscribe("summary", () => this.requestDraw()));
+  }
+
+  draw() {
+    const findings = [...(this.feed.summary?.findings ?? [])].sort(
+      (a, b) => RANK[a.severity] - RANK[b.severity] || (a.time < b.time ? 1 : -1),
+    );
+    const shown = this.all ? findings : findings.slice(0, SHOWN);
+    reconcile(
+      this.list,
+      shown,
+      (finding) => finding.id,
+      (finding) => this.#row(finding),
+      patchRow,
+    );
+    const hidden = findings.length - SHOWN;
+    setAttribute(this.more, "hidden", hidden <= 0);
+    setText(this.more, this.all ? "Show fewer" : `Show ${plural(hidden, "more finding")}`);
+    setAttribute(this.root.querySelector(".findings"), "hidden", findings.length === 0);
+  }
+
+  #toggle() {
+    this.all = !this.all;
+    this.requestDraw();
+  }
+
+  #row(finding) {
+    const show = () => this.selection.light({ label: finding.kind, blocks: finding.subjects.blocks });
+    return el(
+      "li",
+      { "data-severity": finding.severity },
+      el("span", { class: "sign", "aria-label": finding.severity }),
+      el("span", { class: "sentence" }),
+      el("time", { class: "faint" }, `since ${timeOfDay(finding.time)}`),
+      finding.subjects.blocks.length
+        ? el("button", { class: "quiet-button", onclick: show }, "Show on map")
+        : null,
+    );
+  }
+}
+
+function patchRow(node, finding) {
+  setText(node.children[1], finding.sentence);
+}
+
+export const mount = defineLiveComponent("findings_banner", FindingsBanner);

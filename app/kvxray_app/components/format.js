@@ -1,0 +1,62 @@
+// How numbers are written, alike in `formats.py`. Unknown is an em dash, never 0.
+
+export const NO_DATA = "—";
+
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+export const count = (value) => (value == null ? NO_DATA : WHOLE.format(value));
+
+export const percent = (ratio) => (ratio == null ? NO_DATA : `${(ratio * 100).toFixed(1)}%`);
+
+export function rate(perSecond) {
+  if (perSecond == null) return NO_DATA;
+  return perSecond < 100 ? perSecond.toFixed(1) : count(perSecond);
+}
+
+export function seconds(value) {
+  if (value == null) return NO_DATA;
+  if (value < 0.001) return `${(value * 1e6).toFixed(0)} µs`;
+  if (value < 0.01) return `${(value * 1e3).toFixed(1)} ms`;
+  if (value < 1) return `${(value * 1e3).toFixed(0)} ms`;
+  if (value < 60) return `${value.toFixed(value < 10 ? 2 : 1)} s`;
+  if (value < 3600) return `${Math.floor(value / 60)} min ${Math.floor(value % 60)} s`;
+  return `${Math.floor(value / 3600)} h ${Math.floor((value % 3600) / 60)} min`;
+}
+
+export function size(bytes) {
+  if (bytes == null) return NO_DATA;
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = bytes;
+  while (value >= 1024 && units.length > 1) {
+    value /= 1024;
+    units.shift();
+  }
+  if (units[0] === "B") return `${value.toFixed(0)} B`;
+  return `${value.toFixed(value < 10 ? 2 : 1)} ${units[0]}`;
+}
+
+/** A coarse duration for ages that tick: 3 s, 2 min, 1 h. */
+export function age(value) {
+  if (value == null) return NO_DATA;
+  const whole = Math.max(0, Math.floor(value));
+  if (whole < 60) return `${whole} s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)} min`;
+  if (whole < 86400) return `${Math.floor(whole / 3600)} h`;
+  return `${Math.floor(whole / 86400)} d`;
+}
+
+/** Local time of day of an ISO instant, with milliseconds when asked: 14:03:21.482. */
+export function timeOfDay(iso, milliseconds = false) {
+  if (!iso) return NO_DATA;
+  const time = new Date(iso);
+  const text = [time.getHours(), time.getMinutes(), time.getSeconds()]
+    .map((part) => String(part).padStart(2, "0"))
+    .join(":");
+  return milliseconds ? `${text}.${String(time.getMilliseconds()).padStart(3, "0")}` : text;
+}
+
+/** A hash short enough to read, long enough to compare. */
+export const shortHash = (hex) =>
+  hex == null ? NO_DATA : hex.length <= 14 ? hex : `${hex.slice(0, 8)}…${hex.slice(-4)}`;
+
+export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;

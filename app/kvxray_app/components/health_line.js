@@ -1,0 +1,108 @@
+// One line that says how much to trust the page: connected or not and since when, what is watched, where in its
+// events we are, and what was lost on the way.
+
+import { el, setAttribute, setText } from "./elements.js";
+import { NO_DATA, age, count, seconds, timeOfDay } from "./format.js";
+import { LiveView, defineLiveComponent } from "./live_view.js";
+import { UNITS, currentUnit, onUnit, setUnit } from "./units.js";
+
+const PHASES = {
+  live: () => "Live",
+  stale: (source) => `Stale since ${timeOfDay(source?.since)}`,
+  lost: (_, status) => `Connection lost at ${timeOfDay(status.since)}`,
+  connecting: (source) =>
+    source?.state === "joining" ? "Joining" : source?.state === "waiting" ? "Waiting" : "Connecting",
+};
+
+class HealthLine extends LiveView {
+  constructor(context) {
+    super(context);
+    this.dot = el("span", { class: "dot" });
+    this.phase = el("b");
+    this.detail = el("span", { class: "muted" });
+    this.pieces = {};
+    this.root.append(
+      el(
+        "div",
+        { class: "line", role: "status", "aria-label": "Health of the stream" },
+        el("span", { class: "phase" }, this.dot, this.phase),
+        this.detail,
+        el(
+          "span",
+          { class: "pieces" },
+          ...["epoch", "seq", "lag", "gaps", "drops", "bad"].map((key) => this.#piece(key)),
+        ),
+        this.#units(),
+      ),
+    );
+    this.listen(
+      this.feed.subscribe("summary", () => this.requestDraw()),
+      this.feed.subscribe("status", () => this.requestDraw()),
+      onUnit(() => this.requestDraw()),
+    );
+  }
+
+  draw() {
+    const { status, summary } = this.feed;
+    const source = summary?.source;
+    setAttribute(this.dot, "data-phase", status.phase);
+    setText(this.phase, PHASES[status.phase](source, status));
+    setText(this.detail, this.#facts(source, status));
+    this.#show("epoch", source?.epoch == null ? NO_DATA : count(source.epoch));
+    this.#show("seq", this.#newest(source));
+    this.#show("lag", status.phase === "live" ? seconds(source?.lag_s?.value) : NO_DATA);
+    this.#show("gaps", count(source?.gaps), source?.gaps > 0);
+    this.#show("drops", count(source?.drops), source?.drops > 0);
+    this.#show("bad", count(source?.bad_messages), source?.bad_messages > 0);
+    for (const button of this.switch.children)
+      setAttribute(button, "aria-pressed", String(button.dataset.unit === currentUnit()));
+  }
+
+  // The table moves with every delta, summaries twice a second: the newer of the two.
+  #newest(source) {
+    const { table } = this.feed;
+    if (table && table.epoch === source?.epoch) return count(Math.floor(table.seq));
+    return source?.last_seq ? count(Number(source.last_seq.split(".")[1])) : NO_DATA;
+  }
+
+  #facts(source, status) {
+    if (status.phase === "lost") return `${status.reason} Trying again.`;
+    const about = source?.descriptor;
+    if (!about) return source ? source.source : "";
+    const usable = about.num_blocks - (about.null_block >= 0 ? 1 : 0);
+    const pool = `${count(usable)} blocks of ${about.block_size} tokens`;
+    const words = [source.source, about.model, pool, about.kv_cache_dtype].filter(Boolean).join("  ·  ");
+    return status.phase === "stale"
+      ? `Last heard ${age((Date.now() - Date.parse(source.since)) / 1000)} ago  ·  ${words}`
+      : words;
+  }
+
+  #piece(key) {
+    const value = el("b");
+    const node = el(
+      "span",
+      { class: "piece", tabindex: "0" },
+      `${{ bad: "bad messages" }[key] ?? key} `,
+      value,
+    );
+    this.pieces[key] = { node, value };
+    this.tip.describe(node, () => [this.data.words.health[key]]);
+    return node;
+  }
+
+  #show(key, text, alarming = false) {
+    const { node, value } = this.pieces[key];
+    setText(value, text);
+    setAttribute(node, "data-alarm", alarming);
+  }
+
+  #units() {
+    const buttons = UNITS.map((unit) =>
+      el("button", { "data-unit": unit, onclick: () => setUnit(unit) }, unit),
+    );
+    this.switch = el("span", { class: "units", role: "group", "aria-label": "Show amounts in" }, ...buttons);
+    return this.switch;
+  }
+}
+
+export const mount = defineLiveComponent("health_line", HealthLine);

@@ -1,0 +1,260 @@
+// One block in full. State, references and slots come from the same table as the map, so the two cannot
+// disagree; holders, hash and history are asked for over HTTP and asked again when the block changes. While
+// they lag behind, the panel says so.
+
+import { getJson } from "./address.js";
+import { referencesOf, slotsOf, stateOf } from "./block_facts.js";
+import { el, reconcile, setAttribute, setText } from "./elements.js";
+import { eventWords } from "./event_words.js";
+import { NO_DATA, age, count, shortHash, timeOfDay } from "./format.js";
+import { FULL } from "./frames.js";
+import { LiveView, defineLiveComponent } from "./live_view.js";
+
+const PAUSE_MS = 400;
+
+class Inspector extends LiveView {
+  constructor(context) {
+    super(context);
+    this.block = null;
+    this.details = null; // the answer of /api/blocks/{id}, with the table's seq when it was asked for
+    this.problem = "";
+    this.#build();
+    this.listen(
+      this.feed.subscribe("blocks", (ids) => this.#blocksChanged(ids)),
+      this.feed.subscribe("summary", () => this.requestDraw()),
+      this.feed.subscribe("status", () => this.requestDraw()),
+      this.selection.subscribe((what) => what === "block" && this.#select()),
+      () => this.#stop(),
+    );
+    this.#select();
+  }
+
+  draw() {
+    const { table } = this.feed;
+    const known = table && this.block !== null && this.block < table.numBlocks && !table.isNull(this.block);
+    setAttribute(this.empty, "hidden", this.block !== null);
+    setAttribute(this.body, "hidden", this.block === null);
+    setAttribute(this.close_, "hidden", this.block === null);
+    setText(this.title, this.block === null ? "Inspector" : `Block ${count(this.block)}`);
+    if (this.block === null) return;
+    this.#drawNow(known ? table : null);
+    this.#drawDetails(known ? table : null);
+  }
+
+  #build() {
+    this.title = el("h2");
+    this.close_ = el(
+      "button",
+      {
+        class: "quiet-button close",
+        "aria-label": "Close the inspector",
+        onclick: () => this.selection.selectBlock(null),
+      },
+      "×",
+    );
+    this.empty = el(
+      "div",
+      { class: "note" },
+      el("b", {}, "No block selected"),
+      "Click a block on the map, or focus the map, move with the arrow keys and press Enter.",
+    );
+    this.swatch = el("i", { class: "swatch" });
+    this.state = el("span");
+    this.meaning = el("div", { class: "muted meaning" });
+    this.facts = {};
+    const facts = el(
+      "dl",
+      {},
+      ...["References", "Slots written", "Allocated", "Last event", "Hash", "Parent hash", "Medium"].flatMap(
+        (name) => this.#fact(name),
+      ),
+    );
+    this.lagging = el("div", { class: "lagging", role: "status" });
+    this.holders = el("ul", { class: "holders" });
+    this.nobody = el("div", { class: "faint" }, "Nobody holds it.");
+    this.history = el("ol", { class: "events" });
+    this.body = el(
+      "div",
+      { class: "body scroll", tabindex: "0", "aria-label": "Details of the block" },
+      el("div", { class: "state" }, this.swatch, this.state),
+      this.meaning,
+      facts,
+      this.lagging,
+      el("h3", {}, "Holders"),
+      this.holders,
+      this.nobody,
+      el("h3", {}, "History, newest first"),
+      this.history,
+    );
+    this.root.append(
+      el(
+        "section",
+        { class: "panel inspector", "aria-label": "Inspector" },
+        el("div", { class: "panel-head" }, this.title, this.close_),
+        this.empty,
+        this.body,
+      ),
+    );
+  }
+
+  #fact(name) {
+    const value = el("dd");
+    this.facts[name] = value;
+    return [el("dt", {}, name), value];
+  }
+
+  #select() {
+    this.block = this.selection.block;
+    this.details = null;
+    this.problem = "";
+    this.#stop();
+    if (this.block !== null) this.#ask();
+    this.requestDraw();
+  }
+
+  #blocksChanged(ids) {
+    if (this.block === null) return;
+    if (ids === null || ids.includes(this.block)) this.#askSoon();
+    this.requestDraw();
+  }
+
+  #askSoon() {
+    if (this.asking) this.again = true;
+    else
+      this.timer ??= setTimeout(
+        () => this.#ask(),
+        Math.max(0, PAUSE_MS - (performance.now() - (this.askedAt ?? -PAUSE_MS))),
+      );
+  }
+
+  async #ask() {
+    this.timer = null;
+    this.again = false;
+    this.askedAt = performance.now();
+    const asking = (this.asking = new AbortController());
+    try {
+      const seq = this.feed.table?.seq ?? 0;
+      const answer = await getJson(`blocks/${this.block}`, { source: this.data.source }, asking.signal);
+      if (asking !== this.asking) return;
+      this.details = { ...answer, seq, at: Date.now() };
+      this.problem = "";
+    } catch (error) {
+      if (asking !== this.asking || error.name === "AbortError") return;
+      if (error.status) this.details = null; // a refusal; without any answer what we had stays, marked as old
+      this.problem = error.message;
+    }
+    this.asking = null;
+    if (this.again) this.#askSoon();
+    this.requestDraw();
+  }
+
+  #stop() {
+    clearTimeout(this.timer);
+    this.timer = null;
+    this.asking?.abort();
+    this.asking = null;
+    this.again = false;
+  }
+
+  // What the map knows of it at this moment.
+  #drawNow(table) {
+    const state = table ? stateOf(table, this.block) : "unknown";
+    const leaked = table?.isLeaked(this.block) ?? false;
+    setAttribute(this.swatch, "data-state", leaked ? "leaked" : state);
+    setText(this.state, leaked ? `${state}, leaked` : state);
+    setAttribute(this.state, "class", leaked ? "leaked" : null);
+    setText(this.meaning, leaked ? this.data.words.leaked : this.data.words.states[state]);
+    const slots = table ? slotsOf(table, this.block) : null;
+    setText(this.facts.References, table ? referencesOf(table, this.block) : NO_DATA);
+    setText(this.facts["Slots written"], slots === null ? NO_DATA : `${slots} of ${table.blockSize}`);
+  }
+
+  #drawDetails(table) {
+    const { details } = this;
+    setText(this.facts.Allocated, this.#ago(details?.age_s, details?.allocated_at));
+    setText(this.facts["Last event"], this.#ago(details?.idle_s, details?.last_event_at));
+    this.#drawHash(this.facts.Hash, details?.block_hash);
+    this.#drawHash(this.facts["Parent hash"], details?.parent_block_hash);
+    setText(this.facts.Medium, details?.medium ?? NO_DATA);
+    setText(
+      this.lagging,
+      this.problem || (this.#isBehind(table) ? "Holders and history below are being brought up to date." : ""),
+    );
+    reconcile(
+      this.holders,
+      details?.holders ?? [],
+      (holder) => holder.holder,
+      (holder) => this.#holder(holder),
+      patchHolder,
+    );
+    setAttribute(this.nobody, "hidden", !details || details.holders.length > 0);
+    reconcile(this.history, details?.history ?? [], eventKey, makeEvent, () => {});
+  }
+
+  // The answer is older than the map, or was given by another life of the engine.
+  #isBehind(table) {
+    if (!table) return false;
+    if (!this.details) return true;
+    const told = this.details.ref_cnt.value;
+    const ref = told === null ? table.ref[this.block] : Math.min(told, FULL);
+    return this.details.state !== stateOf(table, this.block) || ref !== table.ref[this.block];
+  }
+
+  #ago(figure, instant) {
+    if (figure?.value == null || !instant) return NO_DATA;
+    return `${timeOfDay(instant)}, ${age(figure.value + (Date.now() - this.details.at) / 1000)} ago`;
+  }
+
+  #drawHash(node, hex) {
+    if (node.kxHash === hex && node.firstChild) return;
+    node.kxHash = hex;
+    if (hex == null) return node.replaceChildren(NO_DATA);
+    const copy = el(
+      "button",
+      { class: "hash mono", "aria-label": `Copy ${hex}`, onclick: () => this.#copy(copy, hex) },
+      shortHash(hex),
+    );
+    this.tip.describe(copy, () => ["Copy this hash", hex]);
+    node.replaceChildren(copy);
+  }
+
+  async #copy(button, text) {
+    const done = await navigator.clipboard?.writeText(text).then(
+      () => true,
+      () => false,
+    );
+    setText(button, done ? "Copied" : "Cannot copy here");
+    setTimeout(() => setText(button, shortHash(text)), 1200);
+  }
+
+  #holder(holder) {
+    const show = () => this.selection.selectRequest(holder.request_id);
+    return el(
+      "li",
+      {},
+      el("button", { class: "link mono", onclick: show }, holder.request_id),
+      el("span", { class: "muted status" }),
+      el("span", { class: "badge critical", hidden: true }, "leaked"),
+    );
+  }
+}
+
+function patchHolder(node, holder) {
+  const kind = holder.kind && holder.kind !== "request" ? `${holder.kind}, ` : "";
+  setText(node.children[1], `${kind}${holder.status}`);
+  setAttribute(node.children[2], "hidden", !holder.leaked);
+}
+
+const eventKey = (event) => `${event.seq} ${event.kind}`;
+
+function makeEvent(event) {
+  const words = [event.request_id, eventWords(event)].filter(Boolean).join(" · ");
+  return el(
+    "li",
+    {},
+    el("time", { class: "faint mono" }, timeOfDay(event.time, true)),
+    el("div", {}, el("span", {}, event.kind), el("div", { class: "faint" }, words)),
+  );
+}
+
+export const mount = defineLiveComponent("inspector", Inspector);

@@ -1,0 +1,133 @@
+// Tiles with the figures of the cache: value, certainty, what spoils it, and the last two minutes. A figure
+// without a value is an em dash with the reason in its tooltip.
+
+import { el, setAttribute, setStyle, setText } from "./elements.js";
+import { NO_DATA, count, percent, plural, rate, seconds } from "./format.js";
+import { LiveView, defineLiveComponent } from "./live_view.js";
+import { Sparkline } from "./sparkline.js";
+import { amount, onUnit, unitWord } from "./units.js";
+
+const BAR = ["shared", "active", "cached", "free", "empty", "unknown"];
+const FULL_RATIO = 0.97;
+
+class KpiTiles extends LiveView {
+  constructor(context) {
+    super(context);
+    this.tiles = this.data.tiles.map((words) => this.#tile(words));
+    this.root.append(el("div", { class: "tiles" }, ...this.tiles.map((tile) => tile.node)));
+    this.listen(
+      this.feed.subscribe("summary", () => this.requestDraw()),
+      this.feed.subscribe("status", () => this.requestDraw()),
+      onUnit(() => this.requestDraw()),
+    );
+  }
+
+  draw() {
+    const state = this.feed.summary?.state ?? null;
+    const current = this.feed.status.phase === "live";
+    for (const tile of this.tiles) this.#drawTile(tile, state, current);
+  }
+
+  #tile(words) {
+    const tile = {
+      words,
+      spark: new Sparkline(),
+      mark: el("span", { class: "mark" }),
+      taint: el("span", { class: "taint", hidden: true, "aria-label": "spoiled by a finding" }),
+      value: el("span", { class: "value" }),
+      unit: el("span", { class: "unit" }),
+      second: el("div", { class: "second" }),
+      bar: words.wide
+        ? el("div", { class: "bar" }, ...BAR.map((name) => el("i", { "data-state": name })))
+        : null,
+    };
+    tile.node = el(
+      "div",
+      { class: words.wide ? "tile wide" : "tile", tabindex: "0", "data-key": words.key },
+      el("div", { class: "label" }, el("span", {}, words.label), tile.mark, tile.taint),
+      el("div", { class: "row" }, el("div", { class: "main" }, tile.value, tile.unit), tile.spark.node),
+      tile.bar,
+      tile.second,
+    );
+    this.tip.describe(tile.node, () => this.#explain(tile));
+    return tile;
+  }
+
+  #drawTile(tile, state, current) {
+    const figure = state?.figures[tile.words.key] ?? null;
+    const [value, unit] = written(figure, state);
+    setText(tile.value, value);
+    setText(tile.unit, unit);
+    setText(tile.second, figure?.value == null ? "" : this.#second(tile, figure, state));
+    setAttribute(tile.mark, "data-certainty", figure?.value == null ? "none" : figure.certainty);
+    setAttribute(tile.taint, "hidden", !figure?.taints?.length);
+    setAttribute(tile.node, "data-alarm", tile.words.alarm && figure?.value > 0);
+    setAttribute(tile.node, "data-old", !current);
+    tile.spark.draw(this.feed.figures.series(tile.words.key), figure?.unit === "ratio");
+    if (tile.bar) this.#drawBar(tile, state);
+  }
+
+  #drawBar(tile, state) {
+    for (const part of tile.bar.children) {
+      const blocks = state?.counts[part.dataset.state]?.value ?? 0;
+      setStyle(part, "flex-grow", String(blocks));
+      setAttribute(part, "hidden", blocks === 0);
+    }
+  }
+
+  #second(tile, figure, state) {
+    const { key, second, second_label: label } = tile.words;
+    const beside = second ? state.figures[second]?.value : null;
+    if (key === "used") return this.#usedWords(figure, state);
+    if (key === "cached") return `${amount(state.counts.cached?.value, state)} ${unitWord()}`;
+    if (key === "shared") return `${percent(figure.value / state.usable_blocks)} of the cache`;
+    if (key === "hit_rate") return "of prompt tokens, 60 s";
+    if (key === "internal_fragmentation") return "of held slots unwritten";
+    if (key === "leaked") return figure.value > 0 ? this.#leakWords() : "every hold has an owner";
+    if (key === "running") return beside == null ? "" : `${count(beside)} ${label}`;
+    if (key === "ttft_p50_s") return beside == null ? "half of requests" : `${rate(beside)} tokens/s ${label}`;
+    return beside == null ? "" : `${rate(beside)} ${label}/s`;
+  }
+
+  #usedWords(figure, state) {
+    const held = (state.counts.active?.value ?? 0) + (state.counts.shared?.value ?? 0);
+    const full = figure.value >= FULL_RATIO ? " · full: new prompts wait or push others out" : "";
+    return `${amount(held, state)} of ${amount(state.usable_blocks, state)} ${unitWord()}${full}`;
+  }
+
+  #leakWords() {
+    const leaks = this.feed.summary.findings.filter((finding) => finding.kind === "leak");
+    const requests = new Set(leaks.flatMap((finding) => finding.subjects.requests));
+    return requests.size ? `held by ${plural(requests.size, "ended request")}` : "held too long";
+  }
+
+  #explain({ words }) {
+    const figure = this.feed.summary?.state?.figures[words.key];
+    const findings = new Map(
+      (this.feed.summary?.findings ?? []).map((finding) => [finding.id, finding.sentence]),
+    );
+    const taints = (figure?.taints ?? []).map((id) => `Spoiled by: ${findings.get(id) ?? id}`);
+    const reason =
+      figure?.value == null && figure?.certainty !== "not_observable" ? `No data: ${words.no_data}` : "";
+    return [
+      words.label,
+      words.meaning,
+      reason,
+      figure ? this.data.words.certainties[figure.certainty] : "",
+      ...taints,
+    ];
+  }
+}
+
+// A figure as [number, unit]; blocks follow the switch between blocks, tokens and bytes.
+function written(figure, state) {
+  if (figure?.value == null) return [NO_DATA, ""];
+  const { value, unit } = figure;
+  if (unit === "ratio") return [percent(value), ""];
+  if (unit === "per_second") return [rate(value), "/s"];
+  if (unit === "seconds") return seconds(value).split(/ (.*)/, 2);
+  if (unit === "blocks") return [amount(value, state), unitWord()];
+  return [count(value), unit];
+}
+
+export const mount = defineLiveComponent("kpi_tiles", KpiTiles);

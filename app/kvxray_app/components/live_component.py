@@ -1,0 +1,64 @@
+"""How a live component is declared to Streamlit: an empty container, its style sheet and a loader for its module.
+
+The loader's cleanup works even while the module is still loading: what is dropped before it was mounted never mounts.
+What Streamlit's calls mean for a component's life is explained in `mount.js`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from kvxray_app.theme import palettes
+from kvxray_app.words import glossary
+
+FOLDER = Path(__file__).parent
+
+_LOADER = """
+export default function (component) {
+  const address = new URL("assets/kvxray/%(name)s.js?v=%(version)s", document.baseURI);
+  let dropped = false;
+  const mounted = import(address).then((module) => (dropped ? undefined : module.mount(component)));
+  mounted.catch((error) => console.error("kvxray: a component could not be loaded", error));
+  return () => {
+    dropped = true;
+    return mounted.then((cleanup) => cleanup?.(), () => undefined);
+  };
+}
+"""
+
+
+def mount_live(name: str, *, source: str | None, key: str, **data: Any) -> None:
+    """Put the live component `name` here, fed by `source` (None: the backend's first source)."""
+    payload = {"source": source, "palettes": palettes(), "words": glossary(), **data}
+    _renderer(name)(key=key, data=payload)
+
+
+@cache
+def _renderer(name: str) -> Callable[..., Any]:
+    """Streamlit's own function for a component; its registration is kept for the life of the process."""
+    renderer: Callable[..., Any] = st.components.v2.component(
+        f"kvxray.{name}",
+        html='<div class="kx"></div>',
+        css=_style(name),
+        js=_LOADER % {"name": name, "version": assets_version()},
+    )
+    return renderer
+
+
+def _style(name: str) -> str:
+    return "\n".join((FOLDER / f"{part}.css").read_text(encoding="utf-8") for part in ("base", name))
+
+
+@cache
+def assets_version() -> str:
+    """Changes whenever a module of this folder does, so that no browser keeps an old one."""
+    digest = blake2b(digest_size=6)
+    for path in sorted(FOLDER.glob("*.js")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()

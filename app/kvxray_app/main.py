@@ -1,0 +1,24 @@
+"""Entry of the page: the script that Streamlit runs. It knows the list of pages and nothing else."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from kvxray_app.chrome import dress
+from kvxray_app.views.guide import guide
+from kvxray_app.views.history import history
+from kvxray_app.views.live import live
+
+
+def run() -> None:
+    """Draw the page that the address names."""
+    dress()
+    pages = [
+        st.Page(live, title="Live", url_path="live", default=True),
+        st.Page(history, title="History", url_path="history"),
+        st.Page(guide, title="Guide", url_path="guide"),
+    ]
+    st.navigation(pages, position="top").run()
+
+
+run()

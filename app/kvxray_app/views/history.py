@@ -1,0 +1,136 @@
+"""The history: what happened while nobody watched. Findings, epochs and events as the event log keeps them.
+
+Plain Streamlit over REST, read when the page is opened and on Refresh: nothing here moves by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from kvxray_app.client import BackendError, Client, client
+from kvxray_app.formats import NO_DATA, count, moment, span
+from kvxray_app.markup import plain
+from kvxray_app.source_choice import choose_source
+
+FINDINGS_SHOWN = 20
+EVENTS_SHOWN = 200
+_COLOURS = {"critical": "red", "warning": "orange", "info": "gray"}
+
+
+def history() -> None:
+    """Lay out the history of the chosen source."""
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
+        st.title("History", anchor=False, width="content")
+        st.button("Refresh", width="content")
+    st.caption("Read from the event log: it outlives the engine, this page and the backend.")
+    try:
+        _draw(client())
+    except BackendError as error:
+        st.error(str(error))
+
+
+def _draw(backend: Client) -> None:
+    sources = backend.sources()
+    name = choose_source(sources)
+    if name is None:
+        st.info("No engine has been seen yet. Start one, and what it does is kept here.")
+        return
+    source = next(entry for entry in sources if entry["source"] == name)
+    findings = backend.findings(name)
+    _totals(backend.health(), source, findings)
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        _findings(findings)
+    with right:
+        _epochs(source["epochs"])
+    _events(backend, name)
+
+
+def _totals(health: dict[str, Any], source: dict[str, Any], findings: list[dict[str, Any]]) -> None:
+    """Four numbers that say what the log holds."""
+    database = health["database"]
+    opened = sum(finding["state"] == "open" for finding in findings)
+    gaps = sum(finding["kind"] == "gap" for finding in findings)
+    columns = st.columns(4)
+    columns[0].metric("Stored events", count(database["stored_events"]), border=True)
+    columns[1].metric("Epochs", count(len(source["epochs"])), border=True)
+    columns[2].metric("Open findings", count(opened), border=True)
+    columns[3].metric("Gaps", count(gaps), border=True)
+    if database.get("failed"):
+        st.error(plain(database["failed"]))
+
+
+def _findings(findings: list[dict[str, Any]]) -> None:
+    st.header("Findings", anchor=False)
+    shown = st.segmented_control(
+        "Which findings", ["All", "Open", "Ended"], default="All", key="findings-shown", label_visibility="collapsed"
+    )
+    chosen = [finding for finding in findings if shown in (None, "All") or finding["state"] == str(shown).lower()]
+    chosen.sort(key=lambda finding: finding["time"], reverse=True)
+    if not chosen:
+        st.info("Nothing found." if not findings else f"No {str(shown).lower()} findings.")
+    for finding in chosen[:FINDINGS_SHOWN]:
+        _finding(finding)
+    if len(chosen) > FINDINGS_SHOWN:
+        st.caption(f"{count(len(chosen) - FINDINGS_SHOWN)} older ones are not listed; /api/findings has them all.")
+
+
+def _finding(finding: dict[str, Any]) -> None:
+    """One finding as a card: what, how bad, when, for how long and where in the events."""
+    with st.container(border=True, gap="xsmall"):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.badge(finding["kind"].replace("_", " "), color=_COLOURS.get(finding["severity"], "gray"))
+            st.badge(finding["state"], color="gray" if finding["state"] == "ended" else "blue")
+            st.caption(_when(finding))
+        st.markdown(plain(finding["sentence"]))
+
+
+def _when(finding: dict[str, Any]) -> str:
+    parts = [f"{moment(finding['time'])} UTC", f"event {finding['seq0']}"]
+    lasted = span(finding["time"], finding["ended_at"])
+    if finding["state"] == "open":
+        parts.insert(1, f"for {lasted} so far")
+    elif finding["ended_at"] != finding["time"]:
+        parts.insert(1, f"lasted {lasted}")
+    return plain(", ".join(parts))
+
+
+def _epochs(epochs: list[dict[str, Any]]) -> None:
+    st.header("Epochs", anchor=False)
+    st.caption("One epoch is one life of the engine. A restart begins a new one.")
+    rows = [
+        {
+            "Epoch": entry["epoch"],
+            "Started (UTC)": moment(entry["started_at"]),
+            "Ended (UTC)": moment(entry["ended_at"]) if entry["ended_at"] else "goes on",
+            "Lasted": span(entry["started_at"], entry["ended_at"]),
+            "Last event": entry["last_seq"] or NO_DATA,
+        }
+        for entry in sorted(epochs, key=lambda entry: entry["epoch"], reverse=True)
+    ]
+    st.dataframe(rows, hide_index=True, width="stretch")
+
+
+def _events(backend: Client, source: str) -> None:
+    st.header("Newest events", anchor=False)
+    events = backend.events(source, EVENTS_SHOWN)["events"]
+    if not events:
+        st.info("No events are stored yet.")
+        return
+    rows = [_event_row(event) for event in events]
+    st.dataframe(rows, hide_index=True, width="stretch", height=420, placeholder="")
+
+
+def _event_row(event: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "Event": event["seq"],
+        "Time (UTC)": moment(event["time"]),
+        "Step": event["step"],
+        "Kind": event["kind"],
+        "Cause": "" if event["cause"] == "none" else event["cause"],
+        "Block": event["block_id"],
+        "Request": event["request_id"],
+        "Value": event["value"],
+    }
