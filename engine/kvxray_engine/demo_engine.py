@@ -44,9 +44,12 @@ class Sizing:
 
 
 SIZINGS = {
-    "smollm2": Sizing(705, Pace(min_step_s=0.02, rest=0.1)),
+    "smollm2": Sizing(641, Pace(min_step_s=0.02, rest=0.1)),
     "tiny": Sizing(641, Pace(min_step_s=0.05, rest=0.1)),
 }
+IDLE_S = 0.1
+"""Rest after a step that had nothing to compute: all think, or those that wait do not fit."""
+
 MAX_NUM_SEQS = 16
 MAX_NUM_BATCHED_TOKENS = 192
 
@@ -84,6 +87,7 @@ def serve(options: DemoOptions, stopping: threading.Event) -> int:
     with ExitStack() as stack:
         model, tokenizer, name = _load(options)
         recorder = Recorder()
+        stack.callback(recorder.handover.close)
         engine = LLMEngine(model, _engine_config(options), recorder)
         texts = RequestTexts(tokenizer)
         workload = Workload(engine, tokenizer, WorkloadConfig(agents=options.agents, seed=options.seed))
@@ -172,4 +176,4 @@ def _loop(engine: LLMEngine, workload: Workload, texts: RequestTexts, pace: Pace
         texts.take(outputs)
         workload.take(outputs)
         took = time.monotonic() - started
-        stopping.wait(max(pace.min_step_s - took, pace.rest * took))
+        stopping.wait(max(pace.min_step_s - took, pace.rest * took) if engine.computed_tokens else IDLE_S)

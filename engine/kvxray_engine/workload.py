@@ -33,8 +33,8 @@ class WorkloadConfig:
     answer_tokens: tuple[int, int] = (40, 180)  # max_tokens of an answer
     data_lines: tuple[int, int] = (3, 16)  # of the tool results in a message
     think_ticks: tuple[int, int] = (5, 90)  # from an answer to the next message
-    first_ticks: int = 60  # agents begin within so many ticks
-    cancelled_share: float = 0.08  # of answers, somewhere in the middle
+    first_ticks: int = 30  # agents begin within so many ticks
+    cancelled_share: float = 0.15  # of answers, somewhere in the middle
     max_context_tokens: int = 2400  # a longer conversation ends
     temperature: float = 0.7
     top_p: float = 0.95
