@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from kvxray_engine.stream.event_times import operation_times
 from kvxray_engine.stream.codec import Message
+from kvxray_engine.stream.event_times import operation_times
 from kvxray_engine.stream.joining import can_join
 from kvxray_engine.stream.schema import MAX_ORDINAL, Kind, Name
 from numpy.typing import NDArray

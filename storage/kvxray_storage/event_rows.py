@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 from kvxray_engine.stream.columns import HAS_VALUE
+from kvxray_engine.stream.event_times import at_completion
 from kvxray_engine.stream.schema import NO_ORDINAL, Cause, Kind
 from numpy.typing import NDArray
 
@@ -141,7 +142,8 @@ def _first_events(operations: NDArray[Any], begins: I8) -> I8:
 def _clock(chunk: Chunk, message_of: I8) -> tuple[I8, I8, NDArray[np.uint32]]:
     """Time and step of each operation, and a0 as its own message told it.
 
-    StepStarted times the operations up to the next one of the same message; before the first its t0 counts. Joining
+    StepStarted times the operations up to the next one of the same message (results of a step: its end, as the fold has
+    it); before the first its t0 counts. Joining
     moved a0 of StepStarted by whole microseconds, which are taken off again.
     """
     columns, messages = chunk.message.columns, chunk.messages
@@ -157,4 +159,4 @@ def _clock(chunk: Chunk, message_of: I8) -> tuple[I8, I8, NDArray[np.uint32]]:
     time[timed] += a0[at].astype(np.int64) * 1000
     # The event has the step's low 32 bits, the header all of them.
     steps[timed] = (step[timed] & ~_LOW32) | columns.a1[at].astype(np.int64)
-    return time, steps, a0
+    return at_completion(columns, time), steps, a0

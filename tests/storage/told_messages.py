@@ -120,12 +120,16 @@ def expand(messages: list[Message], names: dict[int, str]) -> list[EventRow]:
     for message in messages:
         header, columns = message.header, message.columns
         seq, row, value = header.seq0, 0, 0
-        t_ns, step = header.t0_wall_ns, header.step
+        started_ns, step = header.t0_wall_ns, header.step
+        has_results = False
         for at in range(len(columns.kind)):
             kind, n = Kind(int(columns.kind[at])), int(columns.n[at])
             req, a0, a1 = int(columns.req[at]), int(columns.a0[at]), int(columns.a1[at])
             if kind == Kind.StepStarted:
-                t_ns, step = header.t0_wall_ns + a0 * 1000, (header.step >> 32 << 32) + a1
+                started_ns, step = header.t0_wall_ns + a0 * 1000, (header.step >> 32 << 32) + a1
+                has_results = False
+            has_results = has_results or kind in (Kind.TokensGenerated, Kind.BlockFilled, Kind.StepCompleted)
+            t_ns = started_ns + (duration_ns(columns, at) if has_results else 0)
             for _ in range(max(n, 1)):
                 block = val = None
                 if n:
@@ -141,6 +145,16 @@ def expand(messages: list[Message], names: dict[int, str]) -> list[EventRow]:
                 rows.append(EventRow(seq, t_ns, step, kind, cause, req, request_id, block, val, a0, a1))
                 seq += 1
     return rows
+
+
+def duration_ns(columns: Columns, at: int) -> int:
+    """How long the step of this operation took, 0 when the message does not tell its end."""
+    for kind, a0 in zip(columns.kind[at:].tolist(), columns.a0[at:].tolist(), strict=True):
+        if kind == Kind.StepCompleted:
+            return a0 * 1000
+        if kind == Kind.StepStarted:
+            return 0
+    return 0
 
 
 def _told(num_names: int) -> st.SearchStrategy[Told]:
