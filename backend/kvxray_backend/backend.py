@@ -15,11 +15,13 @@ from kvxray_storage.records import EpochKey
 
 from kvxray_backend.analysis.inspector import Inspector
 from kvxray_backend.live_feed import LiveFeed
-from kvxray_backend.live_state import EpochSpan, LiveState
+from kvxray_backend.live_state import LiveState
 from kvxray_backend.settings import Settings, SourceSpec
-from kvxray_backend.sources.follower import Asker, Follower
+from kvxray_backend.sources.archive import Archive
+from kvxray_backend.sources.follower import Follower
 from kvxray_backend.sources.native import NativeSource
 from kvxray_backend.sources.privacy import NameFilter
+from kvxray_backend.sources.replay_desk import Asker
 from kvxray_backend.stored_findings import finding_of, row_of
 
 logger = logging.getLogger(__name__)
@@ -96,25 +98,17 @@ class Backend:
 
     def _open_source(self, spec: SourceSpec, *, snapshots: bool, replay: bool) -> Source:
         live = LiveState(spec.name)
-        live.epochs = self._stored_epochs(spec.name)
+        archive = Archive(self.database, self.log, self.clock)
+        live.epochs = archive.epochs(spec.name)
         live.since_ns = self.clock.wall_ns()
         still_open = [finding_of(row) for row in history.findings(self.database, spec.name, "open")]
         inspector = Inspector(live, lambda finding: self.log.finding(row_of(finding)), still_open)
         names = NameFilter(self.database.digest_key())
 
         def make_follower(asker: Asker) -> Follower:
-            return Follower(
-                live, self.log, inspector, names, asker, self.clock, self._stored_epochs,
-                snapshots=snapshots, replay=replay,
-            )  # fmt: skip
+            return Follower(live, archive, inspector, names, asker, self.clock, snapshots=snapshots, replay=replay)
 
         return Source(spec, live, NativeSource(spec, make_follower, inspector))
-
-    def _stored_epochs(self, source: str) -> tuple[EpochSpan, ...]:
-        return tuple(
-            EpochSpan(row.epoch, row.incarnation, row.started_ns, row.ended_ns, row.first_seq, row.last_seq)
-            for row in history.epochs(self.database, source)
-        )
 
     def _close_sources(self) -> None:
         for source in self.sources.values():

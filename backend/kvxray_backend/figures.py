@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 from kvxray_engine.stream.block_map import BlockMap
-from kvxray_engine.stream.schema import UNKNOWN_U4, BlockState, RequestStatus
+from kvxray_engine.stream.schema import BlockState, RequestStatus
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.figure import Certainty, Figure, Unit
@@ -21,7 +21,7 @@ from kvxray_backend.moments import Point
 from kvxray_backend.windows import HIT_WINDOW_NS, RATE_WINDOW_NS, EventWindows
 
 # Which kinds of open findings spoil which figures.
-_SPOILS_BLOCKS: Final = frozenset({"gap", "audit", "stale"})
+_SPOILS_BLOCKS: Final = frozenset({"audit", "stale"})
 _SPOILS_EVENTS: Final = frozenset({"gap", "stale"})
 
 
@@ -51,7 +51,15 @@ class Reading:
         counts = self.block_map.counts()
         if counts[BlockState.unknown] >= self.block_map.descriptor.usable_blocks:
             value = None
-        return self.figure(value, unit, _SPOILS_BLOCKS, "derived" if self.is_partly_unknown else "exact")
+        if self.is_partly_unknown:
+            return self.figure(value, unit, _SPOILS_BLOCKS | {"gap"}, "derived")
+        return self.figure(value, unit, _SPOILS_BLOCKS, "exact")
+
+    def of_holders(self, value: float | int | None, unit: Unit) -> Figure:
+        """A figure that rests on who holds what: after a gap holders are known again only from a snapshot on."""
+        if self.block_map.holders_known:
+            return self.of_blocks(value, unit)
+        return self.figure(value, unit, _SPOILS_BLOCKS | {"gap"}, "derived")
 
     def of_events(self, value: float | int | None, unit: Unit = "per_second") -> Figure:
         """A figure that rests on the events of a window, or on the requests."""
@@ -80,7 +88,7 @@ def _block_figures(reading: Reading) -> dict[str, Figure]:
         "cached": reading.of_blocks(counts[BlockState.cached] / usable if usable else None),
         "shared": reading.of_blocks(counts[BlockState.shared] / usable if usable else None),
         "internal_fragmentation": reading.of_blocks(_internal_fragmentation(reading.block_map)),
-        "leaked": reading.of_blocks(reading.leaked, "blocks"),
+        "leaked": reading.of_holders(reading.leaked, "blocks"),
     }
 
 
@@ -130,8 +138,3 @@ def _ttft_p50(reading: Reading) -> float | None:
     if not len(recent):
         return None
     return float(median(((recent["first_token_ns"] - recent["arrived_ns"]) / 1e9).tolist()))
-
-
-def is_known(ref_or_ordinal: int) -> bool:
-    """Whether a u4 of the fold says something."""
-    return ref_or_ordinal != UNKNOWN_U4

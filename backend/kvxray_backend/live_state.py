@@ -102,11 +102,11 @@ class LiveState:
             if connection != self.connection:
                 self.connection, self.since_ns = connection, since_ns
 
-    def begin(self, epoch: int, block_map: BlockMap) -> None:
-        """A new epoch, or the same one joined anew after this process started."""
+    def begin(self, epoch: int, block_map: BlockMap, known_gaps: int = 0) -> None:
+        """A new epoch, or the same one joined anew. known_gaps: those in what is stored of it."""
         with self.lock:
             self.epoch = epoch
-            self.counters = Counters(bad_messages=self.counters.bad_messages)
+            self.counters = Counters(gaps=known_gaps, bad_messages=self.counters.bad_messages)
             self.leaks = ()
             self.windows.clear()
             self.tail.clear()

@@ -45,41 +45,47 @@ class EventTotals:
 
 
 class EventWindows:
-    """Samples of the totals, at least a quarter of a second apart, newest last; a minute and a little of them."""
+    """Samples of the totals, the last of each quarter of a second, newest last; a minute and a little of them."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[int, EventTotals]] = deque()
-        self._latest: tuple[int, EventTotals] | None = None
+        self._watched_from_ns = 0
 
     def clear(self) -> None:
         """A new epoch: nothing before it counts."""
         self._samples.clear()
-        self._latest = None
 
     def note(self, t_ns: int, totals: EventTotals) -> None:
         """The totals as they were at `t_ns` of event time."""
-        self._latest = (t_ns, totals)
-        if not self._samples or t_ns >= self._samples[-1][0] + _SAMPLE_EVERY_NS:
-            self._samples.append((t_ns, totals))
+        samples = self._samples
+        if not samples:
+            self._watched_from_ns = t_ns
+        elif t_ns < samples[-1][0]:
+            # Clocks of engine and heartbeats may cross by a hair; the totals count all the same.
+            t_ns = samples[-1][0]
+        if len(samples) > 1 and t_ns // _SAMPLE_EVERY_NS == samples[-1][0] // _SAMPLE_EVERY_NS:
+            samples[-1] = (t_ns, totals)
+        else:
+            samples.append((t_ns, totals))
         # The newest sample older than the longest window stays: it is that window's beginning.
-        while len(self._samples) > 1 and self._samples[1][0] <= t_ns - HIT_WINDOW_NS:
-            self._samples.popleft()
+        while len(samples) > 1 and samples[1][0] <= t_ns - HIT_WINDOW_NS:
+            samples.popleft()
 
     def since(self, window_ns: int, now_ns: int) -> tuple[EventTotals, float] | None:
         """What the last `window_ns` before `now_ns` added, and how many seconds of them were watched; None when too
         few.
         """
-        if self._latest is None:
+        if not self._samples:
             return None
         begin = self._samples[0]
         for sample in self._samples:
             if sample[0] > now_ns - window_ns:
                 break
             begin = sample
-        span_ns = min(window_ns, now_ns - self._samples[0][0])
+        span_ns = min(window_ns, now_ns - self._watched_from_ns)
         if span_ns < _MIN_SPAN_NS:
             return None
-        return self._latest[1].minus(begin[1]), span_ns / 1e9
+        return self._samples[-1][1].minus(begin[1]), span_ns / 1e9
 
     def check_integrity(self) -> None:
         """Asserts that samples are in order and bounded."""

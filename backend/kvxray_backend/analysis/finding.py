@@ -43,9 +43,11 @@ class Finding(BaseModel):
         default="open", description="open or ended; what has ended taints nothing after its end."
     )
     subjects: Subjects = Field(default=Subjects(), description="Blocks and requests it is about.")
-    numbers: dict[str, float] = Field(default_factory=dict, description="Its measures, by name.")
+    numbers: dict[str, int | float] = Field(default_factory=dict, description="Its measures, by name.")
     certainty: Certainty = Field(default="exact", description="exact or derived.")
     sentence: str = Field(description="One sentence for people.")
+    # Takes its place once the finding has ended; {lasted} stands for how long it was open.
+    sentence_when_over: str = Field(default="", exclude=True)
 
     @computed_field(description="When it began, by the events' clock (ISO-8601).")  # type: ignore[prop-decorator]
     @property
@@ -57,7 +59,11 @@ class Finding(BaseModel):
     def ended_at(self) -> str | None:
         return iso_time_or_none(self.ended_ns)
 
-    def ended(self, ended_ns: int, sentence: str | None = None) -> Finding:
+    def ended(self, ended_ns: int) -> Finding:
         """The same finding, over since `ended_ns`."""
-        end = {"state": "ended", "ended_ns": max(ended_ns, self.time_ns), "sentence": sentence or self.sentence}
-        return self.model_copy(update=end)
+        ended_ns = max(ended_ns, self.time_ns)
+        lasted_s = (ended_ns - self.time_ns) / 1e9
+        sentence = (
+            self.sentence_when_over.format(lasted=f"{lasted_s:.0f} s") if self.sentence_when_over else self.sentence
+        )
+        return self.model_copy(update={"state": "ended", "ended_ns": ended_ns, "sentence": sentence})

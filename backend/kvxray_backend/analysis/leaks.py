@@ -65,14 +65,26 @@ class Leak:
             ),
             numbers={"blocks": len(self.blocks), "ended_s_ago": round((now_ns - self.ended_ns) / 1e9, 3)},
             sentence=self.sentence(now_ns),
+            sentence_when_over=self.sentence_when_over(),
         )
 
     def sentence(self, now_ns: int) -> str:
         ago = f"{max(now_ns - self.ended_ns, 0) / 1e9:.0f} s ago"
-        blocks = "1 block" if len(self.blocks) == 1 else f"{len(self.blocks):,} blocks"
-        if self.why == "expired":
-            return f"Lease {self.request_id}, expired {ago}, still holds {blocks}."
-        return f"Request {self.request_id}, {self.why} {ago}, still holds {blocks}."
+        return f"{self._who} {ago}, still holds {self._what}."
+
+    def sentence_when_over(self) -> str:
+        """For when the blocks have been given back; braces in the id must not be taken for a place to fill."""
+        who = self._who.replace("{", "{{").replace("}", "}}")
+        return f"{who}, held {self._what} after its end; released {{lasted}} after it was noticed."
+
+    @property
+    def _who(self) -> str:
+        kind = "Lease" if self.why == "expired" else "Request"
+        return f"{kind} {self.request_id}, {self.why}"
+
+    @property
+    def _what(self) -> str:
+        return "1 block" if len(self.blocks) == 1 else f"{len(self.blocks):,} blocks"
 
 
 def find_leaks(block_map: BlockMap, now: EngineTime) -> list[Leak]:

@@ -73,6 +73,7 @@ def stale_finding(place: Place, since_ns: int) -> Finding:
         seq1=place.seq,
         time_ns=since_ns,
         sentence="The engine has not been heard since; what is shown is its last known state.",
+        sentence_when_over="The engine was not heard for {lasted}.",
     )
 
 

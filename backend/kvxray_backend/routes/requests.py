@@ -52,7 +52,7 @@ async def request_text(request: Request, source: SourceDep, at: MomentDep, reque
     api = source.spec.api
     if api is None:
         raise ApiError(404, f"The source {source.live.source} has no API that could tell the text.")
-    url = f"{api}/v1/requests/{quote(request_id, safe='')}/text"
+    url = f"{api}/requests/{quote(request_id, safe='')}/text"
     told = EngineText.model_validate(await _ask(request.app.state.engine_http, url, request_id))
     return TextView(request_id=request_id, text=told.text, finished=told.finished)
 

@@ -32,7 +32,6 @@ class Backfill:
         self._sequencer = Sequencer(first, next_seq)
         self._sequencer.hear(end - 1, now_ns)
         self._got: list[Message | Gap] = []
-        self._asked: tuple[int, int] | None = None
         self._is_over = first >= end
 
     def covers(self, wire_seq: int) -> bool:
@@ -42,20 +41,14 @@ class Backfill:
     def offer(self, message: Message, num_bytes: int, now_ns: int) -> None:
         self._sequencer.offer(message, num_bytes, now_ns)
 
-    def next_request(self) -> tuple[int, int] | None:
-        """What to ask replay for now; None while an answer is awaited, or when this is over."""
-        if self._is_over or self._asked is not None:
-            return None
-        self._asked = (self._sequencer.next_wire_seq, self._end - 1)
-        return self._asked
+    def wanted(self) -> tuple[int, int]:
+        """What to ask replay for."""
+        return self._sequencer.next_wire_seq, self._end - 1
 
-    def answer_ended(self, now_ns: int) -> None:
-        """The answer to the last request is complete: holes before what it brought will not be filled, nothing new is
+    def answer_ended(self, asked_from: int, now_ns: int) -> None:
+        """The answer to a request from `asked_from` on is complete: holes before what it brought stay, nothing new is
         the end.
         """
-        if self._asked is None:
-            return
-        asked_from, self._asked = self._asked[0], None
         self._collect(now_ns)
         while (hole := self._sequencer.hole()) is not None and not hole.is_tail:
             self._note_gap(self._sequencer.give_up(now_ns))

@@ -27,15 +27,13 @@ BEFORE_JOINING: Final = "kvxray was not following, and replay no longer had them
 class EpochHistory:
     """Writes one epoch. Invariant: messages are appended in the order of their numbers."""
 
-    def __init__(self, log: EventLog, clock: Clock, source: str, block_map: BlockMap) -> None:
-        """Opens the epoch of the incarnation that `block_map` follows, or goes on with it."""
+    def __init__(self, log: EventLog, clock: Clock, key: EpochKey, cursor: Cursor | None, known_gaps: int) -> None:
+        """cursor: how far the epoch was stored before, None for a new one. known_gaps: in what was stored."""
         self._log = log
         self._clock = clock
-        descriptor = block_map.descriptor
-        labels = dict(descriptor.labels)
-        wall_ns = clock.wall_ns()
-        self.key: EpochKey = log.open_epoch(source, labels, block_map.incarnation, descriptor, wall_ns)
-        self.cursor: Cursor | None = log.cursor(self.key)
+        self.key = key
+        self.cursor = cursor
+        self.known_gaps = known_gaps
         self.refused = 0
 
     @property

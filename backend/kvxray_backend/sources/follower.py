@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Sequence
+from typing import Final
 
 from kvxray_engine.clock import Clock
 from kvxray_engine.stream import snapshot
@@ -19,31 +19,24 @@ from kvxray_engine.stream.codec import BadMessage, Message, decode, decode_descr
 from kvxray_engine.stream.joining import can_join, join
 from kvxray_engine.stream.schema import Header, Kind
 from kvxray_engine.stream.subscriber import Malformed, Published, Received, Replayed, ReplayEnded, SnapshotAnswered
-from kvxray_storage.event_log import EventLog
 
 from kvxray_backend.analysis.inspector import Inspector
 from kvxray_backend.analysis.stream_health import STALE_AFTER_S
-from kvxray_backend.live_state import EpochSpan, LiveState
+from kvxray_backend.live_state import LiveState
+from kvxray_backend.sources.archive import Archive
 from kvxray_backend.sources.backfill import Backfill
 from kvxray_backend.sources.epoch_history import BEFORE_JOINING, CANNOT_BE_FOLDED, LOST_ON_THE_WAY, EpochHistory
 from kvxray_backend.sources.privacy import NameFilter
-from kvxray_backend.sources.sequencer import MAX_HOLD_BYTES, Gap, Hole, Sequencer
+from kvxray_backend.sources.replay_desk import ASK_AGAIN_NS, Asker, ReplayDesk
+from kvxray_backend.sources.sequencer import MAX_HOLD_BYTES, Gap, Sequencer
 
 FOLD_ROWS: Final = 2048
-ASK_AGAIN_NS: Final = 1_000_000_000
+TELL_EPOCHS_NS: Final = 1_000_000_000
 NOT_READY_NS: Final = 250_000_000
 JOIN_UNKNOWN_AFTER_NS: Final = 2_000_000_000
 MAX_RETIRED: Final = 16
 
 logger = logging.getLogger(__name__)
-
-
-class Asker(Protocol):
-    """What a follower asks of the publisher; answers come back as received items."""
-
-    def request_snapshot(self) -> None: ...
-
-    def request_replay(self, first: int, last: int) -> None: ...
 
 
 class Follower:
@@ -54,23 +47,21 @@ class Follower:
     def __init__(
         self,
         live: LiveState,
-        log: EventLog,
+        archive: Archive,
         inspector: Inspector,
         names: NameFilter,
         asker: Asker,
         clock: Clock,
-        stored_epochs: Callable[[str], tuple[EpochSpan, ...]],
         *,
         snapshots: bool = True,
         replay: bool = True,
     ) -> None:
         self._live = live
-        self._log = log
+        self._archive = archive
         self._inspector = inspector
         self._names = names
         self._asker = asker
         self._clock = clock
-        self._stored_epochs = stored_epochs
         self._snapshots = snapshots
         self._replay = replay
         self._incarnation = ""
@@ -87,8 +78,9 @@ class Follower:
         self._snapshot: BlockMap | None = None
         self._wants_snapshot = False
         self._ask_snapshot_at_ns = 0
-        self._replay_asked: tuple[Hole, int] | None = None
-        self._replay_lacks: Hole | None = None
+        self._desk = ReplayDesk(asker)
+        self._replay_lacks: int | None = None
+        self._epochs_due_ns = 0
 
     def receive(self, items: Sequence[Received], now_ns: int) -> None:
         """What has arrived, in order. now_ns: monotonic."""
@@ -115,6 +107,7 @@ class Follower:
             self._try_to_join(now_ns)
         if self._sequencer is None or self._is_filling_back(now_ns):
             return
+        self._tell_epochs(now_ns)
         self._fold_what_is_next(self._sequencer, now_ns)
         while self._mend(self._sequencer, now_ns):
             self._fold_what_is_next(self._sequencer, now_ns)
@@ -195,14 +188,16 @@ class Follower:
             self._snapshot = block_map
 
     def _replay_ended(self, now_ns: int) -> None:
-        if self._backfill is not None and not self._backfill.is_over(now_ns):
-            self._backfill.answer_ended(now_ns)
-        elif self._replay_asked is not None:
-            asked, self._replay_asked = self._replay_asked[0], None
-            hole = self._sequencer.hole() if self._sequencer is not None else None
-            # An answer may be cut short by its size: only one that brought nothing says that nothing is left.
-            if hole is not None and hole.wire_seq0 == asked.wire_seq0:
-                self._replay_lacks = hole
+        answered = self._desk.ended()
+        if answered is None:
+            return
+        if self._backfill is not None:
+            self._backfill.answer_ended(answered[0], now_ns)
+            return
+        hole = self._sequencer.hole() if self._sequencer is not None else None
+        # An answer may be cut short by its size: only one that did not bring the first says that it is lost.
+        if hole is not None and hole.wire_seq0 == answered[0]:
+            self._replay_lacks = hole.wire_seq0
 
     # A new life of the engine, and joining it.
 
@@ -215,7 +210,8 @@ class Follower:
             self._retired.append(self._incarnation)
         self._incarnation = header.incarnation
         self._sequencer = self._history = self._backfill = self._snapshot = self._heartbeat = None
-        self._replay_asked = self._replay_lacks = None
+        self._replay_lacks = None
+        self._desk.reset()
         self._buffer.clear()
         self._buffered_bytes = 0
         self._joining_since_ns = now_ns
@@ -264,9 +260,9 @@ class Follower:
         self._join(block_map, now_ns)
 
     def _join(self, block_map: BlockMap, now_ns: int) -> None:
-        history = self._history = EpochHistory(self._log, self._clock, self._live.source, block_map)
-        self._live.begin(history.epoch, block_map)
-        self._live.epochs = self._stored_epochs(self._live.source)
+        history = self._history = self._archive.open_epoch(self._live.source, block_map)
+        self._live.begin(history.epoch, block_map, history.known_gaps)
+        self._epochs_due_ns = now_ns
         self._inspector.began(is_new_epoch=history.cursor is None, is_exact=block_map.holders_known)
         self._live.connect("connected", self._clock.wall_ns())
         sequencer = self._sequencer = Sequencer(block_map.next_wire_seq, block_map.next_seq)
@@ -276,7 +272,15 @@ class Follower:
             sequencer.offer(message, num_bytes, now_ns)
         sequencer.duplicates = self._buffered_bytes = 0
         if self._heartbeat is not None:
-            self._hear(self._heartbeat, now_ns)
+            sequencer.hear(self._heartbeat.wire_seq, now_ns)
+            self._live.hear(self._heartbeat)
+
+    def _tell_epochs(self, now_ns: int) -> None:
+        """Which epochs are stored; once more a little later, when the first events of the new one are."""
+        if self._epochs_due_ns and now_ns >= self._epochs_due_ns:
+            self._live.epochs = self._archive.epochs(self._live.source)
+            is_told = any(span.epoch == self._live.epoch and span.first_seq is not None for span in self._live.epochs)
+            self._epochs_due_ns = 0 if is_told else now_ns + TELL_EPOCHS_NS
 
     # History from before the join.
 
@@ -296,13 +300,13 @@ class Follower:
         if self._backfill.is_over(now_ns):
             self._finish_backfill(now_ns)
             return False
-        request = self._backfill.next_request()
-        if request is not None:
-            self._asker.request_replay(*request)
+        if self._desk.newest is None:
+            self._desk.ask(*self._backfill.wanted(), now_ns)
         return True
 
     def _finish_backfill(self, now_ns: int) -> None:
         backfill, self._backfill = self._backfill, None
+        self._desk.drop()
         if backfill is None or self._history is None:
             return
         for part in backfill.finish(now_ns):
@@ -360,20 +364,16 @@ class Follower:
         """Asks for what is missing, or goes on without it; True when messages behind the hole may be next now."""
         hole = sequencer.hole()
         if hole is None:
-            self._replay_asked = self._replay_lacks = None
+            self._replay_lacks = None
             return False
-        lacks = self._replay_lacks is not None and self._replay_lacks.wire_seq0 == hole.wire_seq0
-        if sequencer.is_overdue(now_ns, replay_answered=lacks or not self._replay):
-            self._replay_asked = self._replay_lacks = None
+        lacks = not self._replay or self._replay_lacks == hole.wire_seq0
+        if sequencer.is_overdue(now_ns, replay_answered=lacks):
+            self._replay_lacks = None
             self._lose(sequencer.give_up(now_ns), LOST_ON_THE_WAY)
             return True
-        if self._replay and not lacks and self._may_ask_replay(now_ns):
-            self._replay_asked = (hole, now_ns)
-            self._asker.request_replay(hole.wire_seq0, hole.wire_seq1)
+        if not lacks and self._desk.may_ask(now_ns):
+            self._desk.ask(hole.wire_seq0, hole.wire_seq1, now_ns)
         return False
-
-    def _may_ask_replay(self, now_ns: int) -> bool:
-        return self._replay_asked is None or now_ns - self._replay_asked[1] >= ASK_AGAIN_NS
 
     def _lose(self, gap: Gap, reason: str) -> None:
         assert self._history is not None, "a joined source has a history"

@@ -15,7 +15,8 @@ from kvxray_engine.stream.subscriber import Subscriber
 
 from kvxray_backend.analysis.inspector import Inspector
 from kvxray_backend.settings import SourceSpec
-from kvxray_backend.sources.follower import Asker, Follower
+from kvxray_backend.sources.follower import Follower
+from kvxray_backend.sources.replay_desk import Asker
 
 WAIT_S: Final = 0.1
 AFTER_A_FAULT_S: Final = 1.0

@@ -1,0 +1,128 @@
+"""A follower with everything real but the thread: sockets, event log, analysis; pumped by the test until something is
+so.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.analysis.inspector import Inspector
+from kvxray_backend.live_state import LiveState
+from kvxray_backend.sources.archive import Archive
+from kvxray_backend.sources.follower import Follower
+from kvxray_backend.sources.privacy import NameFilter
+from kvxray_backend.stored_findings import finding_of, row_of
+from kvxray_engine.clock import SystemClock
+from kvxray_engine.stream.block_map import BlockMap
+from kvxray_engine.stream.codec import decode
+from kvxray_engine.stream.subscriber import Published, Received, Subscriber
+from kvxray_storage import history
+from kvxray_storage.database import open_database
+from kvxray_storage.event_log import EventLog
+
+from tests.backend.small_engine import SmallEngine
+
+
+class FollowerRig:
+    """Follows `engine` into a database in `folder`. `wire_loss`: share of the published messages that never arrive."""
+
+    def __init__(
+        self,
+        folder: Path,
+        engine: SmallEngine,
+        *,
+        wire_loss: float = 0.0,
+        snapshots: bool = True,
+        replay: bool = True,
+        seed: int = 1,
+    ) -> None:
+        self.database = open_database(f"sqlite:///{folder / 'events.db'}")
+        self.log = EventLog(self.database, chunk_seconds=0.02)
+        self.live = LiveState("engine")
+        still_open = [finding_of(row) for row in history.findings(self.database, "engine", "open")]
+        self.changes: list[Finding] = []
+        self.inspector = Inspector(self.live, self._store, still_open)
+        self.wire_loss = wire_loss
+        self.num_lost = 0
+        self._random = random.Random(seed)
+        self._clock = SystemClock()
+        self._options = {"snapshots": snapshots, "replay": replay}
+        self._ahead_ns = 0
+        self.connect(engine)
+
+    def connect(self, engine: SmallEngine) -> None:
+        """Follows this engine from now on, as if it had come up at the same address."""
+        if hasattr(self, "subscriber"):
+            self.subscriber.close()
+        self.engine = engine
+        self.subscriber = Subscriber(engine.publisher.events_address, engine.publisher.replay_address)
+        archive, names = Archive(self.database, self.log, self._clock), NameFilter(b"key")
+        if not hasattr(self, "follower"):
+            self.follower = Follower(
+                self.live, archive, self.inspector, names, self, self._clock, **self._options
+            )  # fmt: skip
+
+    def request_snapshot(self) -> None:
+        self.subscriber.request_snapshot()
+
+    def request_replay(self, first: int, last: int) -> None:
+        self.subscriber.request_replay(first, last)
+
+    def __enter__(self) -> FollowerRig:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.subscriber.close()
+        self.log.close()
+        self.database.close()
+
+    @property
+    def block_map(self) -> BlockMap:
+        assert self.live.block_map is not None, "the source has not been joined"
+        return self.live.block_map
+
+    def pump(self, wait_s: float = 0.005, extra: list[Received] | None = None) -> None:
+        """One turn of what the source's thread does."""
+        items = [item for item in self.subscriber.receive(wait_s) if not self._is_lost(item)]
+        now_ns = time.monotonic_ns() + self._ahead_ns
+        self.follower.receive([*items, *(extra or [])], now_ns)
+        self.follower.advance(now_ns)
+        self.inspector.inspect(now_ns)
+        self.follower.check_integrity()
+
+    def pump_until(self, condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, "it did not come about"
+            self.pump()
+
+    def pump_until_caught_up(self) -> None:
+        """Until the last message that the engine has taken is folded or given up, and no snapshot is awaited."""
+        last = self.engine.recorder.next_wire_seq - 1
+        self.pump_until(lambda: self.live.wire_seq is not None and self.live.wire_seq >= last)
+
+    def let_time_pass(self, seconds: float) -> None:
+        """For the follower alone; the engine's clock stays."""
+        self._ahead_ns += int(seconds * 1e9)
+
+    def open_kinds(self) -> set[str]:
+        return {finding.kind for finding in self.live.findings}
+
+    def _is_lost(self, item: Received) -> bool:
+        if not isinstance(item, Published) or not self.wire_loss:
+            return False
+        if decode(item.payload).header.type == "heartbeat" or self._random.random() >= self.wire_loss:
+            return False
+        self.num_lost += 1
+        return True
+
+    def _store(self, finding: Finding) -> None:
+        self.changes.append(finding)
+        self.log.finding(row_of(finding))

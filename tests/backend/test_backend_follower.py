@@ -1,0 +1,326 @@
+"""Following a real publisher: joining, loss on the wire and at the recorder, restarts, silence, nonsense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kvxray_engine.stream.schema import BlockState, Kind
+from kvxray_engine.stream.subscriber import Malformed, Published
+from kvxray_storage import history
+
+from tests.backend.follower_rig import FollowerRig
+from tests.backend.small_engine import SmallEngine
+
+
+def test_joins_in_the_middle_by_snapshot_and_equals_the_engine(tmp_path: Path) -> None:
+    with SmallEngine() as engine:
+        engine.work(40)
+        with FollowerRig(tmp_path, engine) as rig:
+            rig.pump_until(lambda: rig.live.connection == "connected")
+            for _ in range(30):
+                engine.work(2)
+                rig.pump()
+            rig.pump_until_caught_up()
+            engine.assert_folded(rig.block_map)
+            assert rig.live.epoch == 1
+            assert rig.live.counters.gaps == 0
+            assert not rig.live.findings
+
+
+def test_history_reaches_back_before_the_join_as_far_as_replay_does(tmp_path: Path) -> None:
+    with SmallEngine() as engine:
+        engine.work(40)
+        with FollowerRig(tmp_path, engine) as rig:
+            rig.pump_until_caught_up()
+            assert rig.log.flush(5)
+            key = rig.follower._history.key
+            stored = history.events(rig.database, key, 0, 10**6)
+            assert [row.seq for row in stored] == list(range(engine.recorder.next_seq))
+            assert history.gaps(rig.database, key, 10) == []
+
+
+def test_history_begins_where_replay_can_and_calls_nothing_missing(tmp_path: Path) -> None:
+    with SmallEngine(replay_messages=5) as engine:
+        engine.work(40)
+        with FollowerRig(tmp_path, engine) as rig:
+            rig.pump_until_caught_up()
+            assert rig.log.flush(5)
+            key = rig.follower._history.key
+            stored = history.events(rig.database, key, 0, 10**6)
+            assert 0 < stored[0].seq < stored[-1].seq == engine.recorder.next_seq - 1
+            assert history.gaps(rig.database, key, 10) == []
+
+
+def test_a_message_lost_on_the_wire_is_fetched_again(tmp_path: Path) -> None:
+    with SmallEngine() as engine:
+        engine.work(5)
+        with FollowerRig(tmp_path, engine, wire_loss=0.05) as rig:
+            rig.pump_until(lambda: rig.live.connection == "connected")
+            for _ in range(200):
+                engine.work(1)
+                rig.pump(0)
+            rig.pump_until_caught_up()
+            assert rig.num_lost > 3
+            engine.assert_folded(rig.block_map)
+            assert rig.live.counters.gaps == 0
+            assert rig.log.flush(5)
+            key = rig.follower._history.key
+            assert [row.seq for row in history.events(rig.database, key, 0, 10**6)] == list(
+                range(engine.recorder.next_seq)
+            )
+
+
+def test_a_message_lost_at_the_end_is_missed_by_the_heartbeat(tmp_path: Path) -> None:
+    with SmallEngine() as engine:
+        engine.work(5)
+        with FollowerRig(tmp_path, engine) as rig:
+            rig.pump_until_caught_up()
+            rig.wire_loss = 1.0
+            engine.work(1)
+            rig.pump_until_caught_up()
+            assert rig.num_lost == 1
+            engine.assert_folded(rig.block_map)
+
+
+def test_messages_dropped_at_the_recorder_cost_history_but_not_exactness(tmp_path: Path) -> None:
+    with SmallEngine(recorder_loss=0.05) as engine:
+        engine.work(5)
+        with FollowerRig(tmp_path, engine, wire_loss=0.05) as rig:
+            rig.pump_until(lambda: rig.live.connection == "connected")
+            for _ in range(200):
+                engine.work(1)
+                rig.pump(0)
+            engine.handover.loss = 0.0
+            engine.finish()
+            rig.pump_until_caught_up()
+            rig.pump_until(lambda: "gap" not in rig.open_kinds())
+            assert engine.handover.num_refused > 3
+            engine.assert_folded(rig.block_map)
+            rig.block_map.check_integrity()
+            assert rig.live.counters.gaps > 0
+            assert rig.live.counters.drops == engine.handover.num_refused
+            assert rig.log.flush(5)
+            gaps = history.gaps(rig.database, rig.follower._history.key, 1000)
+            assert sum(gap.wire_seq1 - gap.wire_seq0 + 1 for gap in gaps) >= engine.handover.num_refused - 1
+            assert {finding.state for finding in rig.changes if finding.kind == "gap"} == {"open", "ended"}
+
+
+def test_without_replay_and_snapshots_a_gap_is_shown_and_nothing_else_is_wrong(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine, snapshots=False, replay=False) as rig:
+        rig.pump_until(lambda: rig.live.connection == "connected")
+        engine.work(30)
+        rig.pump_until_caught_up()
+        engine.assert_folded(rig.block_map)
+        rig.wire_loss = 0.05
+        for _ in range(200):
+            engine.work(1)
+            rig.pump_until_caught_up()
+            engine.assert_folded(rig.block_map, outside_unknown=True)
+        assert rig.num_lost > 3
+        assert rig.live.counters.gaps > 0
+        assert "gap" in rig.open_kinds()
+        assert rig.block_map.counts()[BlockState.unknown] > 0
+
+
+def test_a_snapshot_makes_everything_exact_again_and_the_gap_stays_in_history(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine, replay=False) as rig:
+        rig.pump_until(lambda: rig.live.connection == "connected")
+        engine.work(30)
+        rig.pump_until_caught_up()
+        rig.wire_loss = 1.0
+        engine.work(3)
+        rig.pump(0.2)
+        rig.wire_loss = 0.0
+        engine.work(3)
+        rig.pump_until_caught_up()
+        rig.pump_until(lambda: "gap" not in rig.open_kinds())
+        engine.assert_folded(rig.block_map)
+        assert rig.live.counters.gaps == 1
+        assert rig.log.flush(5)
+        (gap,) = history.gaps(rig.database, rig.follower._history.key, 10)
+        assert gap.wire_seq1 - gap.wire_seq0 + 1 == 3
+        (stored,) = [row for row in history.findings(rig.database, "engine") if row.kind == "gap"]
+        assert stored.state == "ended"
+        assert stored.sentence == f"3 messages with {gap.seq1 - gap.seq0 + 1} events of the stream are missing."
+
+
+def test_following_late_without_snapshots_knows_only_what_it_was_told(tmp_path: Path) -> None:
+    with SmallEngine() as engine:
+        engine.work(40)
+        with FollowerRig(tmp_path, engine, snapshots=False, replay=False) as rig:
+            rig.pump_until(lambda: rig.live.connection == "connected")
+            engine.work(40)
+            rig.pump_until_caught_up()
+            counts = rig.block_map.counts()
+            assert 0 < counts[BlockState.unknown] < rig.block_map.descriptor.usable_blocks
+            engine.assert_folded(rig.block_map, outside_unknown=True)
+
+
+def test_a_restarted_engine_is_a_new_epoch_and_the_old_one_stays(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
+        engine.work(20)
+        rig.pump_until_caught_up()
+        first_seq = rig.live.seq
+        with SmallEngine(seed=5) as successor:
+            rig.connect(successor)
+            successor.work(20)
+            rig.pump_until(lambda: rig.live.epoch == 2)
+            rig.pump_until_caught_up()
+            successor.assert_folded(rig.block_map)
+            assert rig.log.flush(5)
+            old, new = history.epochs(rig.database, "engine")
+            assert (old.epoch, old.last_seq, new.epoch) == (1, first_seq, 2)
+            assert old.ended_ns is not None
+            assert new.ended_ns is None
+            (restart,) = [finding for finding in rig.changes if finding.kind == "restart"]
+            assert restart.sentence == "The engine began anew: epoch 2 follows epoch 1."
+
+
+def test_late_messages_of_an_earlier_life_are_ignored(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
+        engine.work(5)
+        rig.pump_until_caught_up()
+        late = [payload for _, payload in engine.publisher.replay.between(0, 100)]
+        with SmallEngine(seed=5) as successor:
+            rig.connect(successor)
+            successor.work(5)
+            rig.pump_until(lambda: rig.live.epoch == 2)
+            rig.pump(extra=[Published(payload) for payload in late])
+            assert rig.live.epoch == 2
+            rig.pump_until_caught_up()
+            successor.assert_folded(rig.block_map)
+
+
+def test_following_again_after_a_restart_of_the_backend_goes_on_with_the_history(tmp_path: Path) -> None:
+    with SmallEngine() as engine:
+        with FollowerRig(tmp_path, engine) as rig:
+            engine.work(20)
+            rig.pump_until_caught_up()
+        engine.work(20)
+        with FollowerRig(tmp_path, engine) as rig:
+            rig.pump_until_caught_up()
+            engine.work(5)
+            rig.pump_until_caught_up()
+            assert rig.live.epoch == 1
+            assert rig.log.flush(5)
+            key = rig.follower._history.key
+            stored = [row.seq for row in history.events(rig.database, key, 0, 10**6)]
+            assert stored == list(range(engine.recorder.next_seq))
+            assert not [finding for finding in rig.changes if finding.kind == "restart"]
+
+
+def test_what_happened_while_the_backend_was_down_is_a_gap_when_replay_lacks_it(tmp_path: Path) -> None:
+    with SmallEngine(replay_messages=5) as engine:
+        with FollowerRig(tmp_path, engine) as rig:
+            engine.work(20)
+            rig.pump_until_caught_up()
+            seen = rig.live.seq
+        engine.work(20)
+        with FollowerRig(tmp_path, engine) as rig:
+            rig.pump_until_caught_up()
+            assert rig.log.flush(5)
+            key = rig.follower._history.key
+            (gap,) = history.gaps(rig.database, key, 10)
+            assert gap.seq0 == seen + 1
+            stored = [row.seq for row in history.events(rig.database, key, 0, 10**6)]
+            assert stored == [*range(stored[0], gap.seq0), *range(gap.seq1 + 1, engine.recorder.next_seq)]
+            engine.assert_folded(rig.block_map)
+
+
+def test_silence_is_told_with_its_beginning_and_ends_when_the_engine_speaks(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
+        engine.work(5)
+        rig.pump_until_caught_up()
+        rig.subscriber.close()
+        rig.subscriber = type(rig.subscriber)("inproc://nobody", "inproc://nobody-either")
+        rig.let_time_pass(3.1)
+        rig.pump()
+        assert rig.live.connection == "stale"
+        assert rig.open_kinds() == {"stale"}
+        assert rig.block_map.counts()[BlockState.unknown] == 0
+        rig.connect(engine)
+        rig.pump_until(lambda: rig.live.connection == "connected")
+        assert not rig.live.findings
+
+
+@pytest.mark.parametrize("payload", [b"", b"KVXM", b"\xff" * 100, b"KVXM\x01\x00\x00\x00\x10\x00\x00\x00" + b"x" * 200])
+def test_nonsense_is_counted_and_skipped(tmp_path: Path, payload: bytes) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
+        engine.work(5)
+        rig.pump_until_caught_up()
+        rig.pump(extra=[Published(payload), Malformed("An event has 2 frames, not 7.")])
+        assert rig.live.counters.bad_messages == 2
+        engine.work(5)
+        rig.pump_until_caught_up()
+        engine.assert_folded(rig.block_map)
+        rig.pump_until(lambda: any(finding.kind == "malformed" for finding in rig.changes))
+
+
+def test_duplicates_change_nothing(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
+        engine.work(20)
+        rig.pump_until_caught_up()
+        totals = rig.block_map.kind_totals.copy()
+        again = [Published(payload) for _, payload in engine.publisher.replay.between(0, 100)]
+        rig.pump(extra=again + again)
+        assert (rig.block_map.kind_totals == totals).all()
+        engine.assert_folded(rig.block_map)
+
+
+def test_a_message_that_names_a_foreign_block_costs_a_gap_not_the_source(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
+        engine.work(5)
+        rig.pump_until_caught_up()
+        engine.recorder.rows(Kind.BlockFreed, 0, 0, [60_000])
+        engine.recorder.flush()
+        engine.work(3)
+        rig.pump_until_caught_up()
+        assert rig.live.counters.gaps == 1
+        assert rig.live.counters.bad_messages == 1
+        rig.pump_until(lambda: rig.log.flush(5))
+
+
+def test_secrets_in_names_are_digested_before_they_are_kept(tmp_path: Path) -> None:
+    with SmallEngine() as engine:
+        engine.add("before", session="secret-session", salt="secret-salt")
+        engine.step()
+        with FollowerRig(tmp_path, engine) as rig:
+            rig.pump_until_caught_up()
+            engine.add("after", session="secret-session", salt="secret-salt")
+            engine.step()
+            rig.pump_until_caught_up()
+            names = {name.id: name for name in rig.block_map.requests.names.values()}
+            assert names["before"].session == names["after"].session != "secret-session"
+            assert names["before"].salt == names["after"].salt != ""
+        files = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        assert b"after" in files
+        assert b"secret" not in files
+
+
+def test_leaks_are_named_with_their_request_and_none_otherwise(tmp_path: Path) -> None:
+    with SmallEngine(leak=True) as engine, FollowerRig(tmp_path, engine) as rig:
+        victim = engine.add("victim", prompt=100, output=50)
+        engine.step(5)
+        engine.abort(victim)
+        engine.work(5)
+        engine.finish()
+        rig.pump_until(lambda: "leak" in rig.open_kinds())
+        (leak,) = [finding for finding in rig.live.findings if finding.kind == "leak"]
+        assert leak.subjects.requests == ("victim",)
+        assert leak.numbers["blocks"] == len(leak.subjects.blocks) == int(np.count_nonzero(rig.live.leaked))
+        assert leak.sentence.startswith("Request victim, aborted ")
+        assert set(leak.subjects.blocks) == set(rig.block_map.blocks_of(rig.live.leaks[0].holder))
+
+
+def test_no_leak_is_seen_where_blocks_are_given_back(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
+        for _ in range(30):
+            engine.work(5)
+            rig.pump()
+        engine.finish()
+        rig.pump_until_caught_up()
+        rig.let_time_pass(10)
+        rig.pump()
+        assert not [finding for finding in rig.changes if finding.kind in ("leak", "audit", "ref_underflow")]

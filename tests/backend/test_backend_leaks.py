@@ -1,0 +1,133 @@
+"""Which holds leak: those of the dead, after the grace, by the engine's own time."""
+
+from __future__ import annotations
+
+import pytest
+from kvxray_backend.analysis.leaks import EngineTime, find_leaks
+from kvxray_engine.stream.schema import Cause, Kind, Name
+
+from tests.backend.told import SECOND, Story
+
+
+def later(story: Story, seconds: float, steps: int, *, is_idle: bool = False) -> EngineTime:
+    return EngineTime(story.clock.now + int(seconds * SECOND), story.step_number + steps, is_idle)
+
+
+def told_of_a_dead_holder(kind: Kind = Kind.RequestAborted) -> Story:
+    story = Story()
+    story.arrive("agent-07/3")
+    story.allocate("agent-07/3", 1, 2, 3)
+    story.end("agent-07/3", kind)
+    story.step()
+    return story
+
+
+@pytest.mark.parametrize(
+    ("seconds", "steps", "is_idle", "leaks"),
+    [
+        (3.1, 2, False, True),
+        (3.1, 1, False, False),
+        (2.9, 50, False, False),
+        (3.1, 0, True, True),
+        (2.9, 0, True, False),
+    ],
+)
+def test_the_grace_is_3_seconds_and_2_steps_or_time_alone_for_an_idle_engine(
+    seconds: float, steps: int, is_idle: bool, leaks: bool
+) -> None:
+    story = told_of_a_dead_holder()
+    assert bool(find_leaks(story.map, later(story, seconds, steps, is_idle=is_idle))) is leaks
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [(Kind.RequestAborted, "aborted"), (Kind.RequestFinished, "finished"), (Kind.RequestFailed, "failed")],
+)
+def test_a_leak_is_one_sentence_with_its_request_and_blocks(kind: Kind, why: str) -> None:
+    story = told_of_a_dead_holder(kind)
+    now = later(story, 12, 5)
+    (leak,) = find_leaks(story.map, now)
+    assert leak.blocks.tolist() == [1, 2, 3]
+    finding = leak.finding("told", 1, 9, now.t_ns)
+    assert finding.sentence == f"Request agent-07/3, {why} 12 s ago, still holds 3 blocks."
+    assert finding.subjects.blocks == (1, 2, 3)
+    assert finding.subjects.requests == ("agent-07/3",)
+    assert finding.numbers["blocks"] == 3
+    over = finding.ended(now.t_ns + 4 * SECOND)
+    assert (
+        over.sentence == f"Request agent-07/3, {why}, held 3 blocks after its end; released 4 s after it was noticed."
+    )
+
+
+def test_the_living_never_leak() -> None:
+    story = Story()
+    story.arrive("alive")
+    story.allocate("alive", 1, 2)
+    story.step()
+    assert find_leaks(story.map, later(story, 3600, 1000)) == []
+
+
+def test_cached_blocks_of_the_dead_are_no_leak() -> None:
+    story = Story()
+    story.arrive("done")
+    story.allocate("done", 1, 2)
+    story.cache("done", 1, 2)
+    story.free("done", 1, 2)
+    story.end("done")
+    story.step()
+    assert find_leaks(story.map, later(story, 3600, 1000)) == []
+
+
+def test_a_block_of_a_living_and_a_dead_holder_carries_one_leaked_hold() -> None:
+    story = Story()
+    story.arrive("dead")
+    story.allocate("dead", 1, 2)
+    story.arrive("alive")
+    story.refer("alive", 1, after=2)
+    story.end("dead", Kind.RequestAborted)
+    story.step()
+    (leak,) = find_leaks(story.map, later(story, 4, 3))
+    assert leak.request_id == "dead"
+    assert leak.blocks.tolist() == [1, 2]
+    assert story.map.ref[1] == 2
+
+
+def test_a_sequence_leaks_with_its_request() -> None:
+    story = Story()
+    parent = story.arrive("parent")
+    story.begin()
+    story._ordinals["parent/1"] = story.recorder.new_holder(_name("parent/1", "sequence", parent=parent))
+    story.allocate("parent/1", 4)
+    story.end("parent")
+    story.step()
+    (leak,) = find_leaks(story.map, later(story, 4, 3))
+    assert leak.request_id == "parent/1"
+
+
+def test_a_lease_leaks_after_its_deadline_and_a_pin_never() -> None:
+    story = Story()
+    deadline = story.clock.now + 5 * SECOND
+    story.begin()
+    story._ordinals["lease"] = story.recorder.new_holder(_name("lease", "lease", deadline=deadline))
+    story._ordinals["pin"] = story.recorder.new_holder(_name("pin", "pin"))
+    story.allocate("lease", 1)
+    story.allocate("pin", 2)
+    story.step()
+    assert find_leaks(story.map, later(story, 7.9, 0)) == []
+    (leak,) = find_leaks(story.map, later(story, 8.1, 0))
+    assert (
+        leak.finding("told", 1, 0, deadline + 9 * SECOND).sentence
+        == "Lease lease, expired 9 s ago, still holds 1 block."
+    )
+
+
+def test_blocks_released_late_end_the_leak() -> None:
+    story = told_of_a_dead_holder()
+    assert find_leaks(story.map, later(story, 4, 3))
+    story.free("agent-07/3", 1, 2, 3, cause=Cause.abort)
+    story.step()
+    assert find_leaks(story.map, later(story, 4, 3)) == []
+
+
+def _name(id: str, kind: str, parent: int = -1, deadline: int = 0) -> Name:
+    return Name(id, kind=kind, parent=parent, deadline=deadline)
