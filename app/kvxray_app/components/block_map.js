@@ -15,7 +15,11 @@ import { prefersStillness } from "./theme.js";
 const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const MARGIN = 4; // CSS pixels by which the canvases stand out of the stage, as in block_map.css
 const GLOW_STEP_MS = 33; // a glow fades at 30 frames a second: enough for the eye, half the work
-const HELP = "Each square is a block. Its filled part shows the slots written, its number how many hold it.";
+const HELP = [
+  [9, "Each square is a block. Its filled part shows the slots written, its number how many hold it."],
+  [1, "Each square is a block, coloured by its state."],
+  [0, "More blocks than pixels: the colours of neighbours blend."],
+];
 
 class BlockMap extends LiveView {
   constructor(context) {
@@ -86,6 +90,7 @@ class BlockMap extends LiveView {
       "aria-describedby": "kx-map-help",
     });
     this.lit = el("button", { class: "lit quiet-button", hidden: true, onclick: () => this.#clearLit() });
+    this.help = el("span", { id: "kx-map-help" });
     this.spoken = el("span", { class: "sr-only", "aria-live": "polite" });
     const { ribbon, note } = this.notice;
     this.stage = el("div", { class: "stage" }, this.bottom, this.top, ribbon, note, this.card.node);
@@ -95,7 +100,7 @@ class BlockMap extends LiveView {
         { class: "panel map", "aria-label": "Block map" },
         el("div", { class: "panel-head" }, el("h2", {}, "Block map"), this.legend.node, this.lit),
         el("div", { class: "frame" }, this.stage),
-        el("div", { class: "foot" }, el("span", { id: "kx-map-help" }, HELP), this.readout.node),
+        el("div", { class: "foot" }, this.help, this.readout.node),
         this.spoken,
       ),
     );
@@ -143,6 +148,8 @@ class BlockMap extends LiveView {
     for (const canvas of [this.bottom, this.top]) Object.assign(canvas, { width, height });
     this.painter = painterFor(this.bottom, this.layout, this.palette);
     this.overlay.setLayout(this.layout, this.palette);
+    const cell = this.layout.grid.size;
+    setText(this.help, HELP.find(([least]) => cell >= least)[1]);
     this.changed = "all";
     return true;
   }

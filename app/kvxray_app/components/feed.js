@@ -160,7 +160,8 @@ class Feed {
     const phase = heard === "connected" ? "live" : heard === "stale" ? "stale" : "connecting";
     this.#setStatus(phase, phase === "connecting" ? (heard ?? "") : "");
     this.#emit("summary", summary);
-    if (summary.state && !this.table && !this.heldBack) this.#fetchSnapshot();
+    // No picture yet, or one of an earlier life of an engine that has been idle since.
+    if (summary.state && summary.state.epoch !== this.table?.epoch) this.#fetchSnapshot();
   }
 
   #takeDelta(buffer) {

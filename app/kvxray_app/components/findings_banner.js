@@ -48,22 +48,27 @@ class FindingsBanner extends LiveView {
     this.requestDraw();
   }
 
+  #show({ kind, subjects }) {
+    this.selection.light({ label: kind.replaceAll("_", " "), blocks: subjects.blocks });
+  }
+
   #row(finding) {
-    const show = () => this.selection.light({ label: finding.kind, blocks: finding.subjects.blocks });
-    return el(
+    const node = el(
       "li",
       { "data-severity": finding.severity },
       el("span", { class: "sign", "aria-label": finding.severity }),
       el("span", { class: "sentence" }),
       el("time", { class: "faint" }, `since ${timeOfDay(finding.time)}`),
-      finding.subjects.blocks.length
-        ? el("button", { class: "quiet-button", onclick: show }, "Show on map")
-        : null,
+      el("button", { class: "quiet-button", onclick: () => this.#show(node.kxFinding) }, "Show on map"),
     );
+    return node;
   }
 }
 
+// A finding grows while it is open: its sentence and its blocks are those of the newest summary.
 function patchRow(node, finding) {
+  node.kxFinding = finding;
+  setAttribute(node.lastChild, "hidden", finding.subjects.blocks.length === 0);
   setText(node.children[1], finding.sentence);
 }
 

@@ -69,7 +69,8 @@ class Inspector extends LiveView {
         (name) => this.#fact(name),
       ),
     );
-    this.lagging = el("div", { class: "lagging", role: "status" });
+    this.problemLine = el("div", { class: "problem", role: "status" });
+    this.freshness = el("span", { class: "freshness" });
     this.holders = el("ul", { class: "holders" });
     this.nobody = el("div", { class: "faint" }, "Nobody holds it.");
     this.history = el("ol", { class: "events" });
@@ -79,8 +80,8 @@ class Inspector extends LiveView {
       el("div", { class: "state" }, this.swatch, this.state),
       this.meaning,
       facts,
-      this.lagging,
-      el("h3", {}, "Holders"),
+      this.problemLine,
+      el("h3", {}, "Holders", this.freshness),
       this.holders,
       this.nobody,
       el("h3", {}, "History, newest first"),
@@ -176,14 +177,14 @@ class Inspector extends LiveView {
     this.#drawHash(this.facts.Hash, details?.block_hash);
     this.#drawHash(this.facts["Parent hash"], details?.parent_block_hash);
     setText(this.facts.Medium, details?.medium ?? NO_DATA);
-    setText(
-      this.lagging,
-      this.problem || (this.#isBehind(table) ? "Holders and history below are being brought up to date." : ""),
-    );
+    const behind = this.#isBehind(table);
+    setText(this.problemLine, this.problem);
+    setText(this.freshness, this.problem ? "" : behind ? "catching up" : "up to date");
+    setAttribute(this.freshness, "data-behind", behind);
     reconcile(
       this.holders,
       details?.holders ?? [],
-      (holder) => holder.holder,
+      (holder) => `${holder.holder} ${holder.request_id}`,
       (holder) => this.#holder(holder),
       patchHolder,
     );

@@ -79,8 +79,7 @@ class KpiTiles extends LiveView {
     const { key, second, second_label: label } = tile.words;
     const beside = second ? state.figures[second]?.value : null;
     if (key === "used") return this.#usedWords(figure, state);
-    if (key === "cached") return `${amount(state.counts.cached?.value, state)} ${unitWord()}`;
-    if (key === "shared") return `${percent(figure.value / state.usable_blocks)} of the cache`;
+    if (key in state.counts) return `${amount(state.counts[key].value, state)} ${unitWord()}`;
     if (key === "hit_rate") return "of prompt tokens, 60 s";
     if (key === "internal_fragmentation") return "of held slots unwritten";
     if (key === "leaked") return figure.value > 0 ? this.#leakWords() : "every hold has an owner";

@@ -44,6 +44,7 @@ export class LiveView {
     cancelAnimationFrame(this.frame);
     for (const exit of this.exits) exit();
     this.exits = [];
+    this.tip.close();
     this.root.replaceChildren();
   }
 }

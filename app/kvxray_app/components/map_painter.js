@@ -29,7 +29,6 @@ class CellPainter {
       state >= CACHED ? mix(colour, palette["kx-panel"], 0.3) : colour,
     );
     this.number = palette["kx-on-shared"];
-    this.text = palette["kx-text"];
     this.panel = palette["kx-panel"];
     this.leaked = palette["kx-leaked"];
     this.leakedSoft = mix(this.leaked, palette["kx-panel"], 0.22);
@@ -95,13 +94,16 @@ class CellPainter {
     context.textAlign = "center";
     context.textBaseline = "middle";
     context.fillStyle = this.number;
-    if (table.isLeaked(block)) {
-      context.fillStyle = this.text;
-      context.strokeStyle = this.panel;
-      context.lineWidth = 4;
-      context.strokeText(...place);
-    }
+    if (table.isLeaked(block)) this.#plate(place);
     context.fillText(...place);
+  }
+
+  // On hatching a number needs ground of its own.
+  #plate([text, x, y]) {
+    const { size } = this.layout.grid;
+    const [width, height] = [this.context.measureText(text).width + 5, size * 0.6];
+    this.#shape(this.panel, x - width / 2, y - height / 2 - 1, width, height, 2);
+    this.context.fillStyle = this.leaked;
   }
 
   #shape(colour, x, y, width, height, radius) {

@@ -36,23 +36,23 @@ class RequestsTable extends LiveView {
 
   draw() {
     const rows = this.feed.summary?.requests ?? [];
-    const running = rows.filter((row) => row.status === "running").length;
-    const waiting = rows.filter((row) => row.status === "waiting" || row.status === "preempted").length;
-    setText(
-      this.counts,
-      rows.length
-        ? `${count(running)} running  ·  ${count(waiting)} waiting  ·  ${count(rows.length - running - waiting)} ended`
-        : "",
-    );
+    setText(this.counts, this.#counts());
     setAttribute(this.nothing, "hidden", rows.length > 0);
     reconcile(
       this.rows,
       rows,
-      (row) => row.ordinal,
+      (row) => `${row.ordinal} ${row.request_id}`, // ordinals begin anew with an epoch
       (row) => this.#row(row),
       (node, row) => this.#patch(node, row),
     );
     this.#follow(rows);
+  }
+
+  // All of them, not only the rows shown.
+  #counts() {
+    const figures = this.feed.summary?.state?.figures;
+    if (figures?.running?.value == null) return "";
+    return `${count(figures.running.value)} running  ·  ${count(figures.waiting?.value)} waiting`;
   }
 
   #build() {
@@ -89,11 +89,9 @@ class RequestsTable extends LiveView {
 
   #row(row) {
     const cells = COLUMNS.map(([, kind]) => el("td", { class: kind }));
-    cells[0].append(
-      el("span", { class: "id mono" }, row.request_id),
-      el("span", { class: "badge critical", hidden: true }),
-    );
-    cells[1].append(el("span", { class: "status" }), el("span", { class: "faint" }));
+    cells[0].append(el("span", { class: "id mono" }, row.request_id));
+    const leak = el("span", { class: "badge critical", hidden: true }, "leak");
+    cells[1].append(el("span", { class: "status" }), leak, el("span", { class: "faint spare" }));
     cells[4].append(el("span", { class: "meter" }, el("i")), el("span"));
     cells[5].append(el("span"), el("span", { class: "faint spare" }));
     const select = () =>
@@ -117,8 +115,7 @@ class RequestsTable extends LiveView {
     const scheduled = row.status !== "waiting" || row.ttft_s?.value != null;
     setAttribute(node, "aria-selected", String(row.request_id === this.selection.request));
     setAttribute(node, "data-ended", ENDED.has(row.status));
-    setAttribute(cells[0].lastChild, "hidden", !row.leaked_blocks);
-    setText(cells[0].lastChild, `${count(row.leaked_blocks)} leaked`);
+    setAttribute(cells[1].children[1], "hidden", !row.leaked_blocks);
     setText(cells[1].firstChild, row.status);
     setText(cells[1].lastChild, row.preemptions ? `preempted ${count(row.preemptions)}×` : "");
     setAttribute(cells[1].firstChild, "data-status", row.status);

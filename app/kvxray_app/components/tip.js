@@ -11,6 +11,7 @@ export class Tip {
     this.card = el("div", { class: "kx-tip", role: "tooltip", popover: "manual" });
     parent.append(this.card);
     this.target = null;
+    this.onMove = (event) => event.composedPath().includes(this.target) || this.hide();
   }
 
   /** Explain `node` by the lines that `lines()` gives when asked; the first is set off as a title. */
@@ -26,6 +27,8 @@ export class Tip {
     const shown = lines.filter(Boolean);
     if (!shown.length) return;
     this.target = node;
+    // An element that is taken away while it is pointed at tells nothing: the next move of the pointer does.
+    document.addEventListener("pointermove", this.onMove);
     this.card.replaceChildren(...shown.map((line, row) => el("div", { class: row ? "line" : "title" }, line)));
     if (!this.card.matches(":popover-open")) this.card.showPopover();
     this.#place(node.getBoundingClientRect());
@@ -34,7 +37,12 @@ export class Tip {
   hide(node = this.target) {
     if (node !== this.target) return;
     this.target = null;
+    document.removeEventListener("pointermove", this.onMove);
     if (this.card.matches(":popover-open")) this.card.hidePopover();
+  }
+
+  close() {
+    this.hide();
   }
 
   #place(box) {

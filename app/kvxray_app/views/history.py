@@ -14,7 +14,8 @@ from kvxray_app.formats import NO_DATA, count, moment, span
 from kvxray_app.markup import plain
 from kvxray_app.source_choice import choose_source
 
-FINDINGS_SHOWN = 20
+FINDINGS_SHOWN = 100
+FINDINGS_UNSCROLLED = 4
 EVENTS_SHOWN = 200
 _COLOURS = {"critical": "red", "warning": "orange", "info": "gray"}
 
@@ -71,8 +72,9 @@ def _findings(findings: list[dict[str, Any]]) -> None:
     chosen.sort(key=lambda finding: finding["time"], reverse=True)
     if not chosen:
         st.info("Nothing found." if not findings else f"No {str(shown).lower()} findings.")
-    for finding in chosen[:FINDINGS_SHOWN]:
-        _finding(finding)
+    with st.container(height=420 if len(chosen) > FINDINGS_UNSCROLLED else "content", border=False):
+        for finding in chosen[:FINDINGS_SHOWN]:
+            _finding(finding)
     if len(chosen) > FINDINGS_SHOWN:
         st.caption(f"{count(len(chosen) - FINDINGS_SHOWN)} older ones are not listed; /api/findings has them all.")
 
@@ -88,7 +90,7 @@ def _finding(finding: dict[str, Any]) -> None:
 
 
 def _when(finding: dict[str, Any]) -> str:
-    parts = [f"{moment(finding['time'])} UTC", f"event {finding['seq0']}"]
+    parts = [f"{moment(finding['time'])} UTC", f"event {finding['epoch']}.{finding['seq0']}"]
     lasted = span(finding["time"], finding["ended_at"])
     if finding["state"] == "open":
         parts.insert(1, f"for {lasted} so far")
@@ -119,7 +121,7 @@ def _events(backend: Client, source: str) -> None:
     if not events:
         st.info("No events are stored yet.")
         return
-    rows = [_event_row(event) for event in events]
+    rows = [_event_row(event) for event in reversed(events)]
     st.dataframe(rows, hide_index=True, width="stretch", height=420, placeholder="")
 
 

@@ -89,6 +89,8 @@ def load(data: bytes | memoryview) -> BlockMap:
     for (name, dtype), size in zip(_BLOCK_COLUMNS, sizes, strict=False):
         setattr(block_map, name, _unshuffle(raw[offset : offset + size], dtype))
         offset += size
+    if block_map.written.max(initial=0) > 1:
+        raise BadMessage("A block of the snapshot is neither written nor not.")
     _load_holders(block_map, raw[offset : offset + sizes[-3]], raw[offset + sizes[-3] : offset + sizes[-3] + sizes[-2]])
     _load_requests(block_map, head, raw[len(raw) - sizes[-1] :])
     _load_head(block_map, head)

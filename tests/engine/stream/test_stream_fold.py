@@ -112,8 +112,21 @@ def test_a_damaged_snapshot_is_refused_or_lawful(seed: int, at: int, value: int)
         fold.apply(message)
     data = bytearray(snapshot.dump(fold))
     data[at % len(data)] = value
+    assert_refused_or_lawful(bytes(data))
+
+
+def test_every_byte_of_a_snapshot_s_columns_may_be_damaged() -> None:
+    fold = BlockMap(descriptor(4))
+    fold.written[:] = 13
+    assert_refused_or_lawful(snapshot.dump(fold))
+    fold = BlockMap(descriptor(4))
+    fold.ref[:], fold.hash_ordinal[:] = 0xFFFFFFFF, 0xFFFFFFF0
+    assert_refused_or_lawful(snapshot.dump(fold))
+
+
+def assert_refused_or_lawful(data: bytes) -> None:
     try:
-        loaded = snapshot.load(bytes(data))
+        loaded = snapshot.load(data)
     except BadMessage as refusal:
         assert str(refusal).endswith(".")
     else:
