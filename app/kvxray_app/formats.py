@@ -7,13 +7,19 @@ words.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import floor
 
 NO_DATA = "\u2014"
 
 
 def count(value: float | None) -> str:
     """Whole things: 16,384."""
-    return NO_DATA if value is None else f"{round(value):,}"
+    return NO_DATA if value is None else f"{_whole(value):,}"
+
+
+def _whole(value: float) -> int:
+    """The nearest whole number, halves up, as a browser rounds them."""
+    return floor(value + 0.5)
 
 
 def percent(ratio: float | None) -> str:
@@ -25,7 +31,7 @@ def rate(per_second: float | None) -> str:
     """Per second: one decimal below 100, none above."""
     if per_second is None:
         return NO_DATA
-    return f"{per_second:.1f}" if per_second < 100 else f"{round(per_second):,}"
+    return f"{per_second:.1f}" if per_second < 100 else f"{_whole(per_second):,}"
 
 
 def seconds(value: float | None) -> str:
@@ -56,7 +62,7 @@ def size(num_bytes: float | None) -> str:
         value /= 1024
         units.pop(0)
     if units[0] == "B":
-        return f"{value:.0f} B"
+        return f"{_whole(value)} B"
     return f"{value:.2f} {units[0]}" if value < 10 else f"{value:.1f} {units[0]}"
 
 

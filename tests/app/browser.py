@@ -1,0 +1,22 @@
+"""Where Chromium is on this machine and how tests start it: without a GPU, and without a word to the internet."""
+
+from __future__ import annotations
+
+import shutil
+
+CHROMIUM_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def find_chromium() -> str | None:
+    """Path of a Chromium or Chrome, or None."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return next((path for path in map(shutil.which, names) if path), None)

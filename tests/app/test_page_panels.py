@@ -1,0 +1,197 @@
+"""Tiles, requests, events and findings in a real browser: what they say of what the feed tells them, and what they never say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kvxray_app import formats
+from playwright.sync_api import Page
+
+from tests.app.scripted_backend import ScriptedBackend, figure
+
+pytestmark = pytest.mark.browser
+
+Mount = Callable[..., None]
+
+
+def tile(page: Page, key: str, part: str) -> str:
+    text: str = page.evaluate("([k, p]) => inside('kpi_tiles', `[data-key=${k}] ${p}`).textContent", [key, part])
+    return text
+
+
+def wait_for_tile(page: Page, key: str, part: str, text: str) -> None:
+    page.wait_for_function(
+        "([k, p, t]) => inside('kpi_tiles', `[data-key=${k}] ${p}`).textContent === t", arg=[key, part, text]
+    )
+
+
+def test_figures_are_written_with_their_units(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    backend.set_block(1, 4, 1, 16)
+    backend.set_block(2, 5, 2, 16)
+    backend.figures = {
+        "used": figure(0.25, "ratio"),
+        "leaked": figure(2, "blocks"),
+        "ttft_p50_s": figure(0.358, "seconds", "derived"),
+        "evictions_per_s": figure(12.34, "per_second"),
+        "allocations_per_s": figure(20, "per_second"),
+    }
+    mount("kpi_tiles")
+    wait_for_tile(page, "used", ".value", "25.0%")
+    assert tile(page, "used", ".second") == "2 of 8 blocks"
+    assert (tile(page, "leaked", ".value"), tile(page, "leaked", ".unit")) == ("2", "blocks")
+    assert (tile(page, "ttft_p50_s", ".value"), tile(page, "ttft_p50_s", ".unit")) == ("358", "ms")
+    assert tile(page, "evictions_per_s", ".second") == "20.0 allocated/s"
+
+
+def test_figure_without_value_is_a_dash_with_a_reason_never_zero(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    backend.figures = {"hit_rate": figure(None, "ratio"), "running": figure(None, "requests", "not_observable")}
+    mount("kpi_tiles")
+    for key in ("hit_rate", "running", "used"):
+        assert tile(page, key, ".value") == formats.NO_DATA
+    page.evaluate("inside('kpi_tiles', '[data-key=hit_rate]').focus()")
+    assert "No data: No prompt was looked up" in page.evaluate("inside('kpi_tiles', '.kx-tip').textContent")
+    page.evaluate("inside('kpi_tiles', '[data-key=running]').focus()")
+    assert "Not observable" in page.evaluate("inside('kpi_tiles', '.kx-tip').textContent")
+
+
+def test_blocks_tokens_and_bytes_are_one_switch(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    backend.set_block(1, 4, 1, 16)
+    backend.figures = {"used": figure(0.125, "ratio"), "leaked": figure(1, "blocks")}
+    mount("kpi_tiles")
+    mount("health_line")
+    page.evaluate("inside('health_line', '[data-unit=tokens]').click()")
+    wait_for_tile(page, "used", ".second", "16 of 128 token slots")
+    page.evaluate("inside('health_line', '[data-unit=bytes]').click()")
+    wait_for_tile(page, "leaked", ".value", "2.00 KiB")
+    page.evaluate("inside('health_line', '[data-unit=blocks]').click()")
+    wait_for_tile(page, "leaked", ".value", "1")
+
+
+def test_spoiled_figure_names_what_spoils_it(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    backend.findings = [finding("f1", sentence="12 messages never arrived.")]
+    backend.figures = {"used": {**figure(0.5, "ratio"), "taints": ["f1"]}}
+    mount("kpi_tiles")
+    wait_for_tile(page, "used", ".value", "50.0%")
+    assert not page.evaluate("inside('kpi_tiles', '[data-key=used] .taint').hidden")
+    page.evaluate("inside('kpi_tiles', '[data-key=used]').focus()")
+    assert "Spoiled by: 12 messages never arrived." in page.evaluate("inside('kpi_tiles', '.kx-tip').textContent")
+
+
+def test_numbers_are_written_alike_in_python_and_in_the_browser(page: Page) -> None:
+    values = [None, 0, 0.0000042, 0.0043, 0.5, 0.82, 1.239, 12.34, 59.94, 99.9, 125.6, 3725, 16_384, 5_000_000_000]
+    written = page.evaluate(
+        """async values => {
+          const format = await import("/assets/kvxray/format.js");
+          return Object.fromEntries(["count", "percent", "rate", "seconds", "size"].map(
+            name => [name, values.map(value => format[name](value))]));
+        }""",
+        values,
+    )
+    for name, texts in written.items():
+        assert texts == [getattr(formats, name)(value) for value in values], name
+
+
+def test_selected_request_shows_its_text_and_lights_its_blocks(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    backend.requests = [request_row(1, "agent-1/turn-2", "running", blocks=2)]
+    backend.answers["requests/agent-1/turn-2"] = {**backend.requests[0], "block_table": [3, 4]}
+    backend.answers["requests/agent-1/turn-2/text"] = text_answer(" Once upon a time", finished=False)
+    mount("block_map")
+    mount("requests_table")
+    page.wait_for_function("inside('requests_table', 'tbody tr')")
+    page.evaluate("inside('requests_table', 'tbody tr').click()")
+    page.wait_for_function("inside('requests_table', '.text').textContent === 'Once upon a time'")
+    page.wait_for_function("inside('block_map', '.lit').textContent.startsWith('agent-1/turn-2 · 2 blocks')")
+    assert page.evaluate("location.search") == "?request=agent-1%2Fturn-2"
+
+    backend.answers["requests/agent-1/turn-2/text"] = text_answer(" Once upon a time.", finished=True)
+    page.wait_for_function("inside('requests_table', '.generated-head').textContent.includes('finished')")
+    asked = len(backend.asked)
+    backend.send_summary()
+    page.wait_for_timeout(700)  # longer than the pause between two looks: a finished text is not asked for again
+    assert len(backend.asked) == asked
+
+
+def test_names_from_outside_are_never_markup(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    evil = "<img src=x onerror=window.pwned=1>"
+    backend.requests = [request_row(1, evil, "running")]
+    backend.findings = [finding("f1", sentence=evil)]
+    backend.events = [event(5, "RequestArrived", request_id=evil)]
+    for name in ("requests_table", "findings_banner", "event_tail"):
+        mount(name)
+        page.wait_for_function("([n, t]) => inside(n, '.panel, .findings').textContent.includes(t)", arg=[name, evil])
+        assert page.evaluate("name => inside(name, 'img')", name) is None
+    assert page.evaluate("window.pwned") is None
+
+
+def test_finding_is_a_sentence_that_shows_its_blocks(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    mount("block_map")
+    mount("findings_banner")
+    assert page.evaluate("inside('findings_banner', '.findings').hidden")
+    backend.findings = [finding(f"f{at}", sentence=f"Request {at} still holds 2 blocks.") for at in range(4)]
+    backend.send_summary()
+    page.wait_for_function("inside('findings_banner', '.findings').textContent.includes('still holds 2 blocks.')")
+    assert "Show 2 more findings" in page.evaluate("inside('findings_banner', '.more').textContent")
+    page.evaluate("inside('findings_banner', 'li button').click()")
+    page.wait_for_function("inside('block_map', '.lit').textContent.startsWith('leak · 2 blocks')")
+    backend.findings = []
+    backend.send_summary()
+    page.wait_for_function("inside('findings_banner', '.findings').hidden")
+
+
+def test_events_are_listed_newest_first_and_what_was_left_out_is_said(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    backend.events = [event(12, "BlockAllocated", block_id=3), event(11, "TokensGenerated", request_id="r")]
+    mount("event_tail")
+    items = "[...inside('event_tail', 'ol').children].map(row => row.querySelector('.kind').textContent)"
+    page.wait_for_function(f"JSON.stringify({items}) === '[\"BlockAllocated\"]'")
+    page.evaluate("inside('event_tail', '.every').click()")
+    page.wait_for_function(f'JSON.stringify({items}) === \'["BlockAllocated","TokensGenerated"]\'')
+    backend.events = [event(40, "BlockFreed", block_id=3)]
+    backend.send_summary()
+    page.wait_for_function(f"({items})[0] === 'BlockFreed'")
+    assert page.evaluate("inside('event_tail', 'li .skipped').textContent") == "27 more events between"
+
+
+def request_row(ordinal: int, request_id: str, status: str, blocks: int = 0) -> dict[str, Any]:
+    return {
+        "request_id": request_id,
+        "ordinal": ordinal,
+        "status": status,
+        "prompt_tokens": 100,
+        "output_tokens": 3,
+        "hit_tokens": 50,
+        "blocks": blocks,
+        "shared_blocks": 0,
+        "leaked_blocks": 0,
+        "arrived_at": "2026-01-01T00:00:00.000Z",
+        "ttft_s": figure(0.1, "seconds"),
+        "preemptions": 0,
+    }
+
+
+def text_answer(text: str, finished: bool) -> dict[str, Any]:
+    return {"request_id": "agent-1/turn-2", "text": text, "finished": finished}
+
+
+def finding(name: str, sentence: str) -> dict[str, Any]:
+    return {
+        "id": name,
+        "kind": "leak",
+        "severity": "critical",
+        "time": "2026-01-01T00:00:00.000Z",
+        "state": "open",
+        "subjects": {"blocks": [3, 4], "requests": ["r"]},
+        "sentence": sentence,
+    }
+
+
+def event(seq: int, kind: str, **more: Any) -> dict[str, Any]:
+    base = {"request_id": None, "block_id": None, "value": None, "a0": 1, "a1": 1, "step": 1, "cause": "none"}
+    return {**base, "seq": f"1.{seq}", "time": "2026-01-01T00:00:00.000Z", "kind": kind, **more}

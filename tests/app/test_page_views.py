@@ -1,0 +1,152 @@
+"""The pages as Streamlit draws them, with a backend that answers from this file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kvxray_app import client as client_module
+from kvxray_app.client import BackendError
+from kvxray_app.formats import moment, span
+from kvxray_app.markup import definitions, plain
+from streamlit.testing.v1 import AppTest
+
+
+class AnsweringBackend:
+    """Stands in for the client: the same methods, answers from attributes."""
+
+    def __init__(self) -> None:
+        self.names = ["demo"]
+        self.failing = False
+        self.told: list[dict[str, Any]] = []
+
+    def sources(self) -> list[dict[str, Any]]:
+        if self.failing:
+            raise BackendError("The backend does not answer.")
+        return [{"source": name, "epochs": [epoch(1, ended=True), epoch(2)]} for name in self.names]
+
+    def health(self) -> dict[str, Any]:
+        return {"database": {"stored_events": 264_369, "failed": None}}
+
+    def findings(self, source: str, state: str = "all") -> list[dict[str, Any]]:
+        return self.told
+
+    def events(self, source: str, limit: int, first: str | None = None) -> dict[str, Any]:
+        rows = [
+            {"seq": f"2.{at}", "time": "2026-01-01T00:00:00Z", "step": 1, "kind": "BlockAllocated"} for at in (1, 2)
+        ]
+        rest = {"cause": "none", "block_id": 3, "request_id": None, "value": None}
+        return {"events": [row | rest for row in rows], "next": "2.3"}
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnsweringBackend]:
+    answering = AnsweringBackend()
+    monkeypatch.setattr(client_module, "_shared", lambda url, token: answering)
+    yield answering
+
+
+def history_page() -> AppTest:
+    def script() -> None:
+        from kvxray_app.views.history import history
+
+        history()
+
+    page = AppTest.from_function(script, default_timeout=30).run()
+    assert not page.exception
+    return page
+
+
+@pytest.mark.usefixtures("backend")
+def test_history_tells_epochs_and_events_newest_first() -> None:
+    page = history_page()
+    epochs, events = (table.value for table in page.dataframe)
+    assert list(epochs["Epoch"]) == [2, 1]
+    assert list(epochs["Ended (UTC)"]) == ["goes on", "2026-01-01 00:30:00"]
+    assert list(events["Event"]) == ["2.2", "2.1"]
+    assert [metric.value for metric in page.metric] == ["264,369", "2", "0", "0"]
+
+
+def test_history_filters_findings_and_escapes_their_sentences(backend: AnsweringBackend) -> None:
+    backend.told = [finding("open", "Request *a* [b](c) holds 3 blocks."), finding("ended", "12 messages were lost.")]
+    page = history_page()
+    texts = [markdown.value for markdown in page.markdown]
+    assert r"Request \*a\* \[b\]\(c\) holds 3 blocks\." in texts
+    assert r"12 messages were lost\." in texts
+    page.segmented_control[0].set_value("Ended").run()
+    assert not any("holds" in markdown.value for markdown in page.markdown)
+
+
+def test_history_without_sources_says_what_to_do(backend: AnsweringBackend) -> None:
+    backend.names = []
+    assert "Start one" in history_page().info[0].value
+
+
+def test_history_without_backend_is_one_sentence(backend: AnsweringBackend) -> None:
+    backend.failing = True
+    assert [error.value for error in history_page().error] == ["The backend does not answer."]
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_live_page_draws_itself_whatever_the_backend_says(backend: AnsweringBackend, failing: bool) -> None:
+    def script() -> None:
+        from kvxray_app.views.live import live
+
+        live()
+
+    backend.failing = failing
+    page = AppTest.from_function(script, default_timeout=30).run()
+    assert not page.exception
+    assert not page.segmented_control
+
+
+def test_switch_appears_only_when_there_is_a_choice_of_sources(backend: AnsweringBackend) -> None:
+    backend.names = ["demo", "other"]
+    page = history_page()
+    assert page.segmented_control[0].value == "demo"
+    page.segmented_control[0].set_value("other").run()
+    assert page.query_params["source"] in ("other", ["other"])
+
+
+def test_guide_draws_itself() -> None:
+    def script() -> None:
+        from kvxray_app.views.guide import guide
+
+        guide()
+
+    assert not AppTest.from_function(script, default_timeout=30).run().exception
+
+
+def test_plain_text_stays_plain() -> None:
+    assert plain("a_b *c*\n:red[d] $x$") == r"a\_b \*c\* \:red\[d\] \$x\$"
+    assert "<script>" not in definitions("t", {"<script>": "<b>"})
+
+
+def test_times_are_written_in_utc_and_open_ends_count_to_now() -> None:
+    assert moment("2026-01-01T01:00:00.5+01:00") == "2026-01-01 00:00:00"
+    assert moment(None) == "\u2014"
+    assert span("2026-01-01T00:00:00Z", "2026-01-01T00:30:00Z") == "30 min 0 s"
+    assert span("2026-01-01T00:00:00Z", None).endswith("min")
+
+
+def epoch(number: int, ended: bool = False) -> dict[str, Any]:
+    return {
+        "epoch": number,
+        "started_at": "2026-01-01T00:00:00Z",
+        "ended_at": "2026-01-01T00:30:00Z" if ended else None,
+        "last_seq": f"{number}.99",
+    }
+
+
+def finding(state: str, sentence: str) -> dict[str, Any]:
+    return {
+        "kind": "leak",
+        "severity": "critical",
+        "state": state,
+        "time": "2026-01-01T00:00:00Z",
+        "ended_at": "2026-01-01T00:00:02Z" if state == "ended" else None,
+        "epoch": 2,
+        "seq0": 7,
+        "sentence": sentence,
+    }
