@@ -12,9 +12,12 @@ import contextlib
 import logging
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+import anyio
+from anyio.abc import TaskGroup
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from kvxray_backend import views
@@ -104,17 +107,13 @@ class LiveFeed:
         """Feeds one accepted socket until it goes, or proves too slow."""
         viewer = Viewer()
         self._enter(viewer)
-        sending = asyncio.create_task(_send_all(websocket, viewer))
-        leaving = asyncio.create_task(_until_gone(websocket))
-        falling_behind = asyncio.create_task(viewer.slow.wait())
-        tasks = (sending, leaving, falling_behind)
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            async with anyio.create_task_group() as group:
+                group.start_soon(_end_group_after, group, lambda: _send_all(websocket, viewer))
+                group.start_soon(_end_group_after, group, lambda: _until_gone(websocket))
+                group.start_soon(_end_group_after, group, viewer.slow.wait)
         finally:
             self._leave(viewer)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
         if viewer.slow.is_set():
             # Its buffers are full, so that even the farewell may not get through.
             with contextlib.suppress(TimeoutError, RuntimeError, WebSocketDisconnect):
@@ -167,6 +166,8 @@ class LiveFeed:
     async def _tick(self) -> None:
         # In a thread: the fold may hold the lock, and encoding must not hold up the event loop.
         epoch, made = await asyncio.to_thread(self._make_delta)
+        if not self._viewers:
+            return
         now = time.monotonic()
         if made is not None:
             self._recent.append(Delta(self._picture_seq, made[1], now))
@@ -201,6 +202,11 @@ class LiveFeed:
     def _offer(self, frame: Frame) -> None:
         for viewer in self._viewers:
             viewer.offer(frame)
+
+
+async def _end_group_after(group: TaskGroup, wait: Callable[[], Awaitable[object]]) -> None:
+    await wait()
+    group.cancel_scope.cancel()
 
 
 async def _send_all(websocket: WebSocket, viewer: Viewer) -> None:

@@ -108,6 +108,7 @@ class LiveState:
             self.epoch = epoch
             self.counters = Counters(gaps=known_gaps, bad_messages=self.counters.bad_messages)
             self.leaks = ()
+            self.wire_seq = None
             self.windows.clear()
             self.tail.clear()
             self._engine_ns = self._engine_step = 0

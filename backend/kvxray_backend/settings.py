@@ -90,6 +90,14 @@ class Settings(BaseSettings):
     )
     page: bool = Field(default=True, description="Whether to serve the page. False: the API alone.")
 
+    @field_validator("token")
+    @classmethod
+    def _fits_a_header(cls, token: SecretStr) -> SecretStr:
+        text = token.get_secret_value()
+        if text != text.strip() or not (text.isascii() and text.isprintable()):
+            raise ValueError("a token is made of plain ASCII characters, without spaces at its ends")
+        return token
+
     @field_validator("allowed_hosts", mode="before")
     @classmethod
     def _split_hosts(cls, hosts: Any) -> Any:

@@ -103,10 +103,17 @@ class FollowerRig:
             assert time.monotonic() < deadline, "it did not come about"
             self.pump()
 
-    def pump_until_caught_up(self) -> None:
-        """Until the last message that the engine has taken is folded or given up, and no snapshot is awaited."""
+    def pump_until_caught_up(self, hurry_s: float = 0.0) -> None:
+        """Until the last message that the engine took is folded or given up. hurry_s: time to pass at each turn."""
         last = self.engine.recorder.next_wire_seq - 1
-        self.pump_until(lambda: self.live.wire_seq is not None and self.live.wire_seq >= last)
+
+        def is_caught_up() -> bool:
+            if self.live.wire_seq is not None and self.live.wire_seq >= last:
+                return True
+            self.let_time_pass(hurry_s)
+            return False
+
+        self.pump_until(is_caught_up)
 
     def let_time_pass(self, seconds: float) -> None:
         """For the follower alone; the engine's clock stays."""

@@ -114,9 +114,9 @@ def test_without_replay_and_snapshots_a_gap_is_shown_and_nothing_else_is_wrong(t
         rig.pump_until_caught_up()
         engine.assert_folded(rig.block_map)
         rig.wire_loss = 0.05
-        for _ in range(200):
-            engine.work(1)
-            rig.pump_until_caught_up()
+        for _ in range(100):
+            engine.work(2)
+            rig.pump_until_caught_up(hurry_s=0.2)
             engine.assert_folded(rig.block_map, outside_unknown=True)
         assert rig.num_lost > 3
         assert rig.live.counters.gaps > 0
@@ -131,7 +131,7 @@ def test_a_snapshot_makes_everything_exact_again_and_the_gap_stays_in_history(tm
         rig.pump_until_caught_up()
         rig.wire_loss = 1.0
         engine.work(3)
-        rig.pump(0.2)
+        rig.pump_until(lambda: rig.num_lost == 3)
         rig.wire_loss = 0.0
         engine.work(3)
         rig.pump_until_caught_up()

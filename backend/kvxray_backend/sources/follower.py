@@ -314,6 +314,7 @@ class Follower:
                 self._history.gap(part, BEFORE_JOINING)
             else:
                 self._history.append([part])
+                self._live.remember([part])
         if self._keyframe_due and self._live.block_map is not None:
             self._history.keyframe(self._live.block_map)
 

@@ -1,0 +1,439 @@
+"""Every route, on a backend that follows a real engine into a real database."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zstandard
+from fastapi.testclient import TestClient
+from kvxray_engine.errors import UserError
+
+from tests.backend.served import backend_of, caught_up, serving, source_of, until
+from tests.backend.small_engine import SmallEngine
+from tests.backend.viewer import Picture, read_frame
+
+DATA_ROUTES = ("state", "state/blocks", "blocks/1", "requests", "requests/x", "requests/x/text", "events", "findings")
+
+
+@pytest.fixture
+def engine() -> Iterator[SmallEngine]:
+    with SmallEngine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def client(engine: SmallEngine, tmp_path: Path) -> Iterator[TestClient]:
+    with serving(tmp_path, source_of(engine)) as client:
+        yield client
+
+
+def test_health_says_how_the_backend_is(client: TestClient, engine: SmallEngine) -> None:
+    engine.work(10)
+    caught_up(client, engine)
+    until(lambda: client.get("/api/health").json()["database"]["stored_events"] == engine.recorder.next_seq)
+    told = client.get("/api/health").json()
+    assert (told["status"], told["sources"], told["viewers"]) == ("ok", 1, 0)
+    assert told["database"]["url_scheme"] == "sqlite"
+    assert told["database"]["failed"] is None
+    assert told["uptime_s"] > 0
+
+
+def test_sources_say_how_they_are_followed(client: TestClient, engine: SmallEngine) -> None:
+    engine.work(10)
+    caught_up(client, engine)
+    (source,) = client.get("/api/sources").json()["sources"]
+    assert (source["source"], source["state"], source["epoch"]) == ("engine", "connected", 1)
+    assert source["incarnation"] == engine.publisher.incarnation
+    assert source["last_seq"] == f"1.{engine.recorder.next_seq - 1}"
+    assert source["wire_seq"] == engine.recorder.next_wire_seq - 1
+    assert (source["gaps"], source["drops"], source["bad_messages"]) == (0, 0, 0)
+    assert source["labels"] == {"model": "null", "node": "here"}
+    assert source["descriptor"]["num_blocks"] == 65
+    assert source["lag_s"]["certainty"] == "derived"
+    assert 0 <= source["lag_s"]["value"] < 5
+    (epoch,) = source["epochs"]
+    assert (epoch["epoch"], epoch["ended_at"]) == (1, None)
+
+
+def test_state_equals_the_engine(client: TestClient, engine: SmallEngine) -> None:
+    engine.work(30)
+    caught_up(client, engine)
+    state = client.get("/api/state").json()
+    counts = {name: figure["value"] for name, figure in state["counts"].items()}
+    refs = engine.engine.pool.ref_cnt[1:]
+    assert sum(counts.values()) == state["usable_blocks"] == 64
+    assert counts["active"] == sum(ref == 1 for ref in refs)
+    assert counts["shared"] == sum(ref > 1 for ref in refs)
+    assert counts["unknown"] == 0
+    assert state["figures"]["used"]["value"] == sum(ref > 0 for ref in refs) / 64
+    assert state["figures"]["running"]["value"] == len(engine.engine.scheduler.running)
+    assert (state["at"], state["epoch"], state["seq"]) == ("live", 1, f"1.{engine.recorder.next_seq - 1}")
+    assert state["step"] == engine.engine.step_count
+    for figure in [*state["counts"].values(), *state["figures"].values()]:
+        assert set(figure) == {"value", "unit", "certainty", "since_seq", "taints"}
+        assert figure["certainty"] == "exact"
+        assert figure["since_seq"].startswith("1.")
+    assert set(state["figures"]) == {
+        "used", "cached", "shared", "hit_rate", "evictions_per_s", "allocations_per_s", "preemptions_per_s",
+        "internal_fragmentation", "leaked", "ttft_p50_s", "running", "waiting", "tokens_per_s",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("accepted", "encoding", "unpack"),
+    [
+        ("identity", None, bytes),
+        ("gzip", "gzip", gzip.decompress),
+        ("gzip, deflate, br, zstd", "zstd", lambda data: zstandard.ZstdDecompressor().decompress(data)),
+        ("zstd;q=0, gzip", "gzip", gzip.decompress),
+    ],
+)
+def test_the_snapshot_shows_every_block(
+    client: TestClient, engine: SmallEngine, accepted: str, encoding: str | None, unpack
+) -> None:
+    engine.work(30)
+    caught_up(client, engine)
+    with client.stream("GET", "/api/state/blocks", headers={"accept-encoding": accepted}) as answer:
+        body = b"".join(answer.iter_raw())
+    assert answer.headers.get("content-encoding") == encoding
+    picture = Picture()
+    picture.load(read_frame(unpack(body)))
+    block_map = backend_of(client).sources["engine"].live.block_map
+    assert block_map is not None
+    assert (picture.columns[0] == block_map.state).all()
+    assert picture.epoch == 1
+    assert picture.seq == engine.recorder.next_seq - 1
+
+
+def test_a_snapshot_that_has_not_changed_is_not_sent_again(client: TestClient, engine: SmallEngine) -> None:
+    engine.work(10)
+    caught_up(client, engine)
+    etag = client.get("/api/state/blocks").headers["etag"]
+    again = client.get("/api/state/blocks", headers={"if-none-match": etag})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_block_in_full(client: TestClient, engine: SmallEngine) -> None:
+    engine.add("first", prompt=60, output=30)
+    engine.step(3)
+    engine.add("second", prompt=60, output=30)
+    engine.step(3)
+    caught_up(client, engine)
+    dump = engine.engine.dump_state()
+    shared = next(block for block in range(1, 65) if dump.ref_cnt[block] == 2)
+    block = client.get(f"/api/blocks/{shared}").json()
+    assert (block["block_id"], block["state"], block["medium"]) == (shared, "shared", "GPU")
+    assert block["ref_cnt"]["value"] == 2
+    assert block["slots"]["value"] == 16
+    assert block["block_hash"] == dump.block_hash[shared].hex()
+    assert [(h["request_id"], h["kind"], h["status"], h["leaked"]) for h in block["holders"]] == [
+        ("first", "request", "running", False),
+        ("second", "request", "running", False),
+    ]
+    kinds = [(event["kind"], event["request_id"]) for event in block["history"]]
+    assert kinds[0] == ("BlockReferenced", "second")
+    assert kinds[-1] == ("BlockAllocated", "first")
+    assert block["taints"] == []
+    assert block["age_s"]["value"] >= block["idle_s"]["value"] >= 0
+    second_block = next(b for b in range(1, 65) if dump.ref_cnt[b] == 2 and b != shared)
+    assert client.get(f"/api/blocks/{second_block}").json()["parent_block_hash"] == block["block_hash"]
+
+
+def test_the_history_of_a_block_is_one_from_database_and_memory(client: TestClient, engine: SmallEngine) -> None:
+    engine.work(60)
+    caught_up(client, engine)
+    whole = client.get("/api/blocks/3?history=200").json()["history"]
+    assert backend_of(client).log.flush(5)
+    again = client.get("/api/blocks/3?history=200").json()["history"]
+    assert whole == again
+    seqs = [int(event["seq"].split(".")[1]) for event in whole]
+    assert seqs == sorted(set(seqs), reverse=True)
+
+
+@pytest.mark.parametrize("block", ["65", "-1", "4000000000000"])
+def test_a_block_that_does_not_exist(client: TestClient, engine: SmallEngine, block: str) -> None:
+    engine.work(1)
+    caught_up(client, engine)
+    answer = client.get(f"/api/blocks/{block}")
+    assert (answer.status_code, answer.json()) == (404, {"error": f"The source engine has no block {block}."})
+
+
+def test_requests_and_the_blocks_they_hold(client: TestClient, engine: SmallEngine) -> None:
+    engine.add("agent-07/3", prompt=100, output=3)
+    engine.step(3)
+    engine.add("agent 08", prompt=70, output=30)
+    engine.step(4)
+    caught_up(client, engine)
+    table = client.get("/api/requests").json()
+    assert table["total"] == 2
+    rows = {row["request_id"]: row for row in table["requests"]}
+    running, done = rows["agent 08"], rows["agent-07/3"]
+    assert [row["request_id"] for row in table["requests"]] == ["agent 08", "agent-07/3"]
+    request = next(iter(engine.engine.scheduler.running))
+    assert running["status"] == "running"
+    assert running["blocks"] == len(request.block_table)
+    assert running["prompt_tokens"] == 70
+    assert running["output_tokens"] == request.num_output_tokens
+    assert running["hit_tokens"] == 32
+    assert running["ttft_s"]["value"] > 0
+    assert (done["status"], done["blocks"], done["output_tokens"]) == ("finished", 0, 3)
+    assert client.get("/api/requests?status=finished").json()["total"] == 1
+    assert len(client.get("/api/requests?limit=1").json()["requests"]) == 1
+    view = client.get("/api/requests/agent%2008").json()
+    assert view["block_table"] == request.block_table
+    assert client.get("/api/requests/agent-07%2F3").json()["block_table"] == []
+
+
+def test_events_page_by_page_are_all_events_once(client: TestClient, engine: SmallEngine) -> None:
+    engine.work(60)
+    caught_up(client, engine)
+    seen, at = [], "1.0"
+    while True:
+        page = client.get("/api/events", params={"from": at, "limit": 97}).json()
+        if not page["events"]:
+            break
+        seen += [event["seq"] for event in page["events"]]
+        at = page["next"]
+    assert seen == [f"1.{seq}" for seq in range(engine.recorder.next_seq)]
+    newest = client.get("/api/events", params={"limit": 10}).json()
+    assert [event["seq"] for event in newest["events"]] == seen[-10:]
+    assert newest["next"] == f"1.{engine.recorder.next_seq}"
+    first = client.get("/api/events", params={"from": "1.1", "limit": 1}).json()["events"][0]
+    assert (first["kind"], first["request_id"], first["cause"]) == ("RequestArrived", "request-1", "none")
+
+
+def test_findings_name_a_leak_and_the_block_says_so(tmp_path: Path) -> None:
+    with SmallEngine(leak=True) as engine, serving(tmp_path, source_of(engine)) as client:
+        engine.add("victim", prompt=60, output=50)
+        engine.step(3)
+        engine.abort("victim")
+        engine.step(3)
+        found = until(lambda: client.get("/api/findings?state=open").json()["findings"], 15)
+        assert [finding["kind"] for finding in found] == ["leak"]
+        assert found[0]["sentence"].startswith("Request victim, aborted ")
+        blocks = found[0]["subjects"]["blocks"]
+        state = client.get("/api/state").json()
+        assert state["figures"]["leaked"]["value"] == len(blocks) == 4
+        assert state["findings"] == [found[0]["id"]]
+        block = client.get(f"/api/blocks/{blocks[0]}").json()
+        assert [(h["request_id"], h["status"], h["leaked"]) for h in block["holders"]] == [("victim", "aborted", True)]
+        row = client.get("/api/requests").json()["requests"][0]
+        assert (row["request_id"], row["leaked_blocks"]) == ("victim", 4)
+        assert client.get("/api/findings?state=ended").json()["findings"] == []
+
+
+def test_history_survives_a_restart_of_the_backend(tmp_path: Path) -> None:
+    with SmallEngine() as engine:
+        with serving(tmp_path, source_of(engine)) as client:
+            engine.work(20)
+            caught_up(client, engine)
+            before = client.get("/api/events?from=1.0&limit=1000").json()
+        with serving(tmp_path, source_of(engine)) as client:
+            caught_up(client, engine)
+            assert client.get("/api/events?from=1.0&limit=1000").json() == before
+            assert client.get("/api/sources").json()["sources"][0]["epoch"] == 1
+        address = source_of(engine)
+    with serving(tmp_path, address) as client:
+        (source,) = client.get("/api/sources").json()["sources"]
+        assert (source["state"], source["epoch"]) == ("waiting", None)
+        assert [epoch["epoch"] for epoch in source["epochs"]] == [1]
+        assert client.get("/api/events?from=1.0&limit=1000").json() == before
+        assert client.get("/api/events?limit=5").json()["events"] == before["events"][-5:]
+
+
+def test_an_engine_that_comes_back_at_its_address_is_a_new_epoch(tmp_path: Path) -> None:
+    with SmallEngine() as engine:
+        address = source_of(engine)
+        with serving(tmp_path, address) as client:
+            engine.work(20)
+            caught_up(client, engine)
+            engine.publisher.close()
+            with SmallEngine(events=address["events"], replay=address["replay"], seed=9) as successor:
+                successor.work(20)
+                until(lambda: backend_of(client).sources["engine"].live.epoch == 2)
+                caught_up(client, successor)
+                (source,) = client.get("/api/sources").json()["sources"]
+                assert [epoch["epoch"] for epoch in source["epochs"]] == [1, 2]
+                assert source["epochs"][0]["ended_at"] is not None
+                until(lambda: "restart" in kinds_of(client.get("/api/findings").json()["findings"]))
+                assert client.get("/api/events?from=1.0&limit=5").json()["events"][0]["seq"] == "1.0"
+                assert client.get("/api/events?limit=5").json()["next"] == f"2.{successor.recorder.next_seq}"
+
+
+def kinds_of(findings: list[dict]) -> set[str]:
+    return {finding["kind"] for finding in findings}
+
+
+@pytest.mark.parametrize("route", DATA_ROUTES)
+def test_a_source_that_does_not_exist(client: TestClient, route: str) -> None:
+    answer = client.get(f"/api/{route}", params={"source": "nope"})
+    assert answer.status_code == 404
+    assert answer.json() == {"error": "There is no source 'nope'; /api/sources lists them."}
+
+
+@pytest.mark.parametrize("route", DATA_ROUTES)
+@pytest.mark.parametrize("at", ["1.20", "2026-11-29T12:00:00Z", "yesterday"])
+def test_other_moments_than_now_are_refused(client: TestClient, route: str, at: str) -> None:
+    answer = client.get(f"/api/{route}", params={"at": at})
+    assert answer.status_code == 400
+    assert set(answer.json()) == {"error"}
+
+
+@pytest.mark.parametrize("route", ["state", "state/blocks", "blocks/1", "requests", "requests/x"])
+def test_before_the_source_was_joined(tmp_path: Path, route: str) -> None:
+    nobody = {"name": "engine", "events": f"ipc://{tmp_path}/e", "replay": f"ipc://{tmp_path}/r"}
+    with serving(tmp_path, nobody) as client:
+        answer = client.get(f"/api/{route}")
+        assert answer.status_code == 503
+        assert answer.json() == {"error": "The source engine has not been joined yet; try again in a moment."}
+
+
+def test_without_any_source(tmp_path: Path) -> None:
+    with serving(tmp_path) as client:
+        assert client.get("/api/sources").json() == {"sources": []}
+        assert client.get("/api/health").json()["status"] == "ok"
+        assert client.get("/api/state").json()["error"].startswith("No source is configured")
+
+
+@pytest.mark.parametrize(
+    ("route", "status"),
+    [
+        ("requests?limit=0", 422),
+        ("requests?limit=1001", 422),
+        ("requests?status=resting", 400),
+        ("events?limit=1001", 422),
+        ("events?from=abc", 400),
+        ("events?from=1.-2", 400),
+        ("findings?state=maybe", 422),
+        ("blocks/abc", 422),
+        ("requests/nobody", 404),
+        ("requests/nobody/text", 404),
+    ],
+)
+def test_what_cannot_be_answered_is_one_sentence(
+    client: TestClient, engine: SmallEngine, route: str, status: int
+) -> None:
+    engine.work(2)
+    caught_up(client, engine)
+    answer = client.get(f"/api/{route}")
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error"}
+    assert answer.json()["error"].endswith(".")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+@pytest.mark.parametrize("path", ["/api/nope", "/api/", "/api/state/nope/deeper", "/api/_stcore/health"])
+def test_unknown_routes_of_the_api_answer_json(client: TestClient, method: str, path: str) -> None:
+    answer = client.request(method, path)
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/json"
+    assert set(answer.json()) == {"error"}
+
+
+def test_the_api_describes_itself_and_its_page_loads_nothing(client: TestClient) -> None:
+    description = client.get("/api/openapi.json").json()
+    page = client.get("/api/docs")
+    for path, methods in description["paths"].items():
+        assert path in page.text
+        for operation in methods.values():
+            assert operation["description"]
+            for parameter in operation.get("parameters", ()):
+                assert parameter["description"], f"{path}: {parameter['name']}"
+    for name, schema in description["components"]["schemas"].items():
+        for field, about in schema.get("properties", {}).items():
+            if name not in ("HTTPValidationError", "ValidationError"):
+                assert "$ref" in about or about.get("description"), f"{name}.{field}"
+    for loading in ("<script", "<link", "src=", "http://", "https://", "@import", "url("):
+        assert loading not in page.text
+
+
+@contextmanager
+def engine_api(status: int, body: bytes) -> Iterator[tuple[str, list[str]]]:
+    """The HTTP API of an engine that answers everything with this; tells the paths asked for."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            if status == 302:
+                self.send_header("location", "http://127.0.0.1:9/")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_the_text_of_a_request_comes_from_its_engine(engine: SmallEngine, tmp_path: Path) -> None:
+    told = json.dumps({"request_id": "agent-07/3", "text": "Hello", "finished": False}).encode()
+    with engine_api(200, told) as (url, asked), serving(tmp_path, source_of(engine, api=url)) as client:
+        answer = client.get("/api/requests/agent-07%2F3/text")
+        assert answer.json() == {"request_id": "agent-07/3", "text": "Hello", "finished": False}
+        assert asked == ["/requests/agent-07%2F3/text"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "answer"),
+    [
+        (404, b"{}", 404),
+        (500, b"", 503),
+        (302, b"", 503),
+        (200, b"not json", 503),
+        (200, b'{"finished": true}', 503),
+        (200, b'{"text": "' + b"x" * (1 << 20) + b'"}', 503),
+    ],
+)
+def test_an_engine_that_answers_badly_is_one_sentence(
+    engine: SmallEngine, tmp_path: Path, status: int, body: bytes, answer: int
+) -> None:
+    with engine_api(status, body) as (url, _), serving(tmp_path, source_of(engine, api=url)) as client:
+        told = client.get("/api/requests/r/text")
+        assert told.status_code == answer
+        assert set(told.json()) == {"error"}
+
+
+def test_an_engine_whose_api_is_gone_is_one_sentence(engine: SmallEngine, tmp_path: Path) -> None:
+    with serving(tmp_path, source_of(engine, api="http://127.0.0.1:9")) as client:
+        told = client.get("/api/requests/r/text")
+        assert (told.status_code, told.json()) == (503, {"error": "The engine's API does not answer."})
+
+
+def test_what_keeps_the_backend_from_starting_is_said_before_the_server_runs(tmp_path: Path) -> None:
+    (tmp_path / "kvxray.db").write_bytes(b"this is no database" * 100)
+    with pytest.raises(UserError), serving(tmp_path):
+        pass
+
+
+def test_under_a_base_path_everything_is_there_and_nothing_at_the_root(engine: SmallEngine, tmp_path: Path) -> None:
+    with serving(tmp_path, source_of(engine), base_path="/kv/xray") as client:
+        assert client.get("/kv/xray/api/health").json()["status"] == "ok"
+        assert client.get("/kv/xray/api/nope").json()["error"].startswith("There is no")
+        assert client.get("/api/health").status_code == 404
+        assert client.get("/", follow_redirects=False).headers["location"] == "/kv/xray/"
+        assert "/api/" in client.get("/kv/xray/").text
+
+
+def test_components_are_served_and_python_is_not(client: TestClient) -> None:
+    assert client.get("/assets/kvxray/__init__.py").status_code == 404
+    assert client.get("/assets/kvxray/../main.py").status_code == 404
+    script = client.get("/assets/kvxray/feed.js")
+    assert script.status_code == 200
+    assert "javascript" in script.headers["content-type"]
+    assert script.headers["cache-control"] == "no-cache"
