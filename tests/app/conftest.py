@@ -1,4 +1,4 @@
-"""A real Chromium for tests of the page's modules, started once; every test gets a page of its own on a scripted backend."""
+"""A real Chromium for tests of the page's modules; every test gets a page of its own on a scripted backend."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A backend that does what a test says: the live feed's frames and summaries, the snapshot, and one component on a bare page.
+"""A backend that does what a test says: frames and summaries of the live feed, snapshots, and a bare page for components.
 
-Speaks the same routes as the real one but knows no engine: a test sets the blocks, sends a delta, withholds one, begins a new
-epoch or hangs up, and looks at what the browser makes of it.
+Speaks the routes of the real one but knows no engine: a test sets the blocks, sends a delta, withholds one, begins a
+new epoch or hangs up, and looks at what the browser makes of it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ window.ready = true;
 
 
 class ScriptedBackend:
-    """Blocks as four byte columns (states, refs, fills, flags), an epoch and a position, and the sockets that watch them."""
+    """Blocks as four byte columns (states, refs, fills, flags), an epoch, a position, and the sockets that watch them."""
 
     def __init__(self, num_blocks: int = 9, block_size: int = 16) -> None:
         self.num_blocks, self.block_size = num_blocks, block_size

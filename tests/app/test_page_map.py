@@ -33,7 +33,7 @@ LAYOUTS = """async cases => {
     for (let block = 0; block < number; block++) {
       if (block === hole) continue;
       const [x, y, w, h] = layout.box(block);
-      const inside = x >= margin - 1e-6 && y >= margin - 1e-6 && x + w <= width - margin + 1 && y + h <= height - margin + 1;
+      const inside = x >= margin && y >= margin && x + w <= width - margin + 1 && y + h <= height - margin + 1;
       const found = layout.blockAt(x + w / 2, y + h / 2);
       if (layout.grid.size >= 1 && (!inside || found !== block)) wrong.push(block);
       seen.add(layout.cellOf(block));

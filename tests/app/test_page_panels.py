@@ -1,4 +1,4 @@
-"""Tiles, requests, events and findings in a real browser: what they say of what the feed tells them, and what they never say."""
+"""Tiles, requests, events and findings in a real browser: what they say of the feed, and what they never say."""
 
 from __future__ import annotations
 

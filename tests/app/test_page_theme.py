@@ -69,7 +69,7 @@ def test_text_is_readable(palette: Palette) -> None:
 
 
 def test_states_are_those_of_the_stream_in_their_order() -> None:
-    assert BLOCK_STATES == tuple(state.name for state in BlockState)
+    assert tuple(state.name for state in BlockState) == BLOCK_STATES
 
 
 def test_colours_are_written_only_in_the_theme() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -41,10 +40,10 @@ class AnsweringBackend:
 
 
 @pytest.fixture
-def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnsweringBackend]:
+def backend(monkeypatch: pytest.MonkeyPatch) -> AnsweringBackend:
     answering = AnsweringBackend()
     monkeypatch.setattr(client_module, "_shared", lambda url, token: answering)
-    yield answering
+    return answering
 
 
 def history_page() -> AppTest:

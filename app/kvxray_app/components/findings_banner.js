@@ -17,7 +17,13 @@ class FindingsBanner extends LiveView {
     this.root.append(
       el(
         "div",
-        { class: "findings", role: "region", "aria-label": "Open findings", "aria-live": "polite" },
+        {
+          class: "findings",
+          hidden: true,
+          role: "region",
+          "aria-label": "Open findings",
+          "aria-live": "polite",
+        },
         this.list,
         this.more,
       ),
