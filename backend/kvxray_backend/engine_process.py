@@ -23,32 +23,39 @@ class EngineProcess:
         self.early_exit_code: int | None = None
         self.is_ready = False
         self._child: subprocess.Popen[bytes] | None = None
+        self._watcher: threading.Thread | None = None
         self._stopping = False
 
     def start(self, on_early_exit: Callable[[], None]) -> None:
         """Starts it; `on_early_exit` is called from a thread when it ends before it was ready."""
         child = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         self._child = child
-        threading.Thread(target=self._watch, args=(child, on_early_exit), daemon=True).start()
+        self._watcher = threading.Thread(target=self._watch, args=(child, on_early_exit), daemon=True)
+        self._watcher.start()
 
     def stop(self, patience_s: float = 10.0) -> None:
         """Asks it to end, waits, and ends it."""
         self._stopping = True
         child = self._child
-        if child is None or child.poll() is not None:
+        if child is None:
             return
-        child.terminate()
-        try:
-            child.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        if child.poll() is None:
+            child.terminate()
+            try:
+                child.wait(patience_s)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        if self._watcher is not None:
+            self._watcher.join()
 
     def _watch(self, child: subprocess.Popen[bytes], on_early_exit: Callable[[], None]) -> None:
         assert child.stdout is not None, "the child's output is read here"
-        for line in child.stdout:
-            self._read(line)
-        code = child.wait()
+        assert child.stdin is not None, "the child's input is held open here"
+        with child.stdin, child.stdout:
+            for line in child.stdout:
+                self._read(line)
+            code = child.wait()
         if self._stopping:
             return
         if not self.is_ready:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def test_every_block_state_is_documented(state: str) -> None:
 
 
 def routes() -> list[str]:
-    app = create_app(load_settings(page=False, database_url="sqlite://"))
+    app = create_app(load_settings(page=False, database_url=f"sqlite:///{tempfile.mkdtemp()}/kvxray.db"))
     return sorted(app.openapi()["paths"])
 
 

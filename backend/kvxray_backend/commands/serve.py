@@ -47,21 +47,19 @@ def serve(settings: Any, announce: str = "kvxray") -> int:
 
     from kvxray_backend.main import create_app
 
-    listener = listen(settings.host, settings.port)
-    port = listener.getsockname()[1]
-    settings = settings.model_copy(update={"port": port})
-    app = create_app(settings)
-    config = uvicorn.Config(
-        app, host=settings.host, port=port, log_level="warning", access_log=False, ws="websockets-sansio",
-        ws_max_size=1 << 20, timeout_graceful_shutdown=3,
-    )  # fmt: skip
-    sys.stderr.write(f"{announce}: open {settings.url} in a browser (stop with Ctrl-C)\n")
-    server = uvicorn.Server(config)
-    try:
-        server.run(sockets=[listener])
-    except KeyboardInterrupt:
-        return 0
-    return 0 if server.started else 1
+    with listen(settings.host, settings.port) as listener:
+        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
+        config = uvicorn.Config(
+            create_app(settings), host=settings.host, port=settings.port, log_level="warning", access_log=False,
+            ws="websockets-sansio", ws_max_size=1 << 20, timeout_graceful_shutdown=3,
+        )  # fmt: skip
+        sys.stderr.write(f"{announce}: open {settings.url} in a browser (stop with Ctrl-C)\n")
+        server = uvicorn.Server(config)
+        try:
+            server.run(sockets=[listener])
+        except KeyboardInterrupt:
+            return 0
+        return 0 if server.started else 1
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -1,0 +1,179 @@
+"""The command line: what it does with good input, and one sentence with exit code 2 for bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kvxray_backend.cli import main
+from kvxray_backend.commands.demo import engine_command
+from kvxray_backend.commands.serve import source_argument
+from kvxray_backend.doctor import cpu_flags, examine
+from kvxray_backend.engine_process import EngineProcess
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("KVXRAY_") and name != "KVXRAY_CACHE_DIR"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("KVXRAY_DATA_DIR", str(tmp_path / "data"))
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        yield taken.getsockname()[1]
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line on standard error of a command that must be refused with exit code 2."""
+    try:
+        code = main(arguments)
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else 1
+    told = capsys.readouterr().err
+    assert code == 2, told
+    assert told.count("\n") == 1, told
+    return told
+
+
+def test_without_a_command_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    told = capsys.readouterr().out
+    for command in ("demo", "serve", "model", "doctor", "bench"):
+        assert f"\n    {command} " in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["dmeo"], "invalid choice: 'dmeo'"),
+        (["demo", "--leek"], "unrecognized arguments: --leek"),
+        (["demo", "--agents", "0"], "0 is not a positive number"),
+        (["demo", "--agents", "many"], "invalid positive value: 'many'"),
+        (["demo", "--port", "99999"], "99999 is not a port"),
+        (["demo", "--model", "gpt"], "invalid choice: 'gpt'"),
+        (["demo", "--events-port", "7000", "--replay-port", "7000"], "ports of their own"),
+        (["demo", "--events-port", "0"], "Port 0 needs --engine-only"),
+        (["serve", "--source", "demo"], "'demo' is not NAME=EVENTS,REPLAY[,API]"),
+        (["serve", "--source", "demo=x,y"], "is not an endpoint such as tcp://127.0.0.1:5570"),
+        (["serve", "--host", "0.0.0.0"], "Set KVXRAY_TOKEN"),
+        (["serve", "--database", "nonsense"], "KVXRAY_DATABASE_URL"),
+        (["model"], "the following arguments are required: ACTION"),
+        (["bench", "nothing"], "There is no benchmark 'nothing'"),
+    ],
+)
+def test_bad_input_is_one_sentence(capsys: pytest.CaptureFixture[str], arguments: list[str], sentence: str) -> None:
+    assert sentence in refusal(capsys, *arguments)
+
+
+def test_a_port_in_use_is_one_sentence(capsys: pytest.CaptureFixture[str], taken_port: int) -> None:
+    assert "choose another with --port" in refusal(capsys, "serve", "--port", str(taken_port))
+
+
+@pytest.mark.parametrize("option", ["--events-port", "--replay-port", "--api-port"])
+def test_an_engine_port_in_use_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], taken_port: int, option: str
+) -> None:
+    ports = {"--events-port": "0", "--replay-port": "0", "--api-port": "0", option: str(taken_port)}
+    arguments = [word for pair in ports.items() for word in pair]
+    assert str(taken_port) in refusal(capsys, "demo", "--engine-only", "--model", "tiny", *arguments)
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "letter.db"
+    file.write_text("Dear reader, " * 100)
+    told = refusal(capsys, "serve", "--port", "0", "--database", f"sqlite:///{file}")
+    assert "letter.db" in told
+    assert file.read_text() == "Dear reader, " * 100
+
+
+def test_a_database_of_a_newer_schema_is_refused_and_left_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "newer.db"
+    with sqlite3.connect(file) as database:
+        database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        database.execute("INSERT INTO alembic_version VALUES ('9999')")
+        database.execute("CREATE TABLE source (id INTEGER)")
+    database.close()
+    before = file.read_bytes()
+    assert "newer" in refusal(capsys, "serve", "--port", "0", "--database", f"sqlite:///{file}")
+    assert file.read_bytes() == before
+
+
+def test_the_demo_passes_on_the_engine_s_refusal(tmp_path: Path, taken_port: int) -> None:
+    command = [sys.executable, "-m", "kvxray_backend.cli", "demo", "--model", "tiny", "--port", "0"]
+    command += ["--events-port", str(taken_port)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2, done.stderr
+    assert f"127.0.0.1:{taken_port}: Address already in use" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_source_may_have_an_api_or_not() -> None:
+    assert source_argument("a=tcp://h:1,tcp://h:2") == {"name": "a", "events": "tcp://h:1", "replay": "tcp://h:2"}
+    assert source_argument("a=tcp://h:1,tcp://h:2,http://h:3")["api"] == "http://h:3"
+
+
+def test_the_engine_s_command_says_what_the_demo_was_told() -> None:
+    from kvxray_backend.cli import build_parser
+
+    words = ["demo", "--model", "tiny", "--agents", "3", "--leak", "--num-kv-blocks", "99", "--seed", "5"]
+    options = build_parser().parse_args(words)
+    command = engine_command(options)
+    again = build_parser().parse_args(command[command.index("demo") :])
+    assert again.engine_only
+    kept = ("model", "agents", "seed", "leak", "events_port", "replay_port", "api_port", "num_kv_blocks")
+    assert {name: getattr(again, name) for name in kept} == {name: getattr(options, name) for name in kept}
+
+
+def test_doctor_looks_at_everything(capsys: pytest.CaptureFixture[str], taken_port: int) -> None:
+    code = main(["doctor", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert list(told) == [
+        "Python", "CPU", "Memory", "torch", "GPU", "triton", "Model", "Dashboard", "Database", "Browser", "Ports",
+    ]  # fmt: skip
+    assert code == 0, told
+    assert all(one["sentence"].endswith(".") for one in told.values())
+
+
+def test_doctor_names_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVXRAY_DATA_DIR", "/proc/nowhere")
+    (database,) = [check for check in examine() if check.name == "Database"]
+    assert database.level == "missing"
+    assert "set KVXRAY_DATA_DIR" in database.sentence
+
+
+def test_cpu_features_come_from_the_kernel() -> None:
+    assert cpu_flags() == set() or {"fpu", "fp", "sse"} & cpu_flags()
+
+
+def test_an_engine_that_ends_before_it_is_ready_is_noticed() -> None:
+    import threading
+
+    ended = threading.Event()
+    engine = EngineProcess([sys.executable, "-c", "import sys; sys.exit(2)"])
+    engine.start(on_early_exit=ended.set)
+    assert ended.wait(20)
+    assert engine.early_exit_code == 2
+    engine.stop()
+
+
+def test_stopping_ends_the_engine() -> None:
+    program = "import json, sys, time; print(json.dumps({'ready': True}), flush=True); time.sleep(60)"
+    engine = EngineProcess([sys.executable, "-c", program])
+    engine.start(on_early_exit=lambda: None)
+    engine.stop()
+    assert engine.early_exit_code is None
