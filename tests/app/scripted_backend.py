@@ -1,4 +1,4 @@
-"""A backend that does what a test says: frames and summaries of the live feed, snapshots, and a bare page for components.
+"""A backend that does what a test says: frames and summaries of the live feed, snapshots, and a bare page to mount on.
 
 Speaks the routes of the real one but knows no engine: a test sets the blocks, sends a delta, withholds one, begins a
 new epoch or hangs up, and looks at what the browser makes of it.
@@ -67,7 +67,7 @@ window.ready = true;
 
 
 class ScriptedBackend:
-    """Blocks as four byte columns (states, refs, fills, flags), an epoch, a position, and the sockets that watch them."""
+    """Blocks as four byte columns (states, refs, fills, flags), an epoch, a position, and who watches them."""
 
     def __init__(self, num_blocks: int = 9, block_size: int = 16) -> None:
         self.num_blocks, self.block_size = num_blocks, block_size

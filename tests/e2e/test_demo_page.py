@@ -1,0 +1,162 @@
+"""A person opens the demo: the map tells the truth, survives engine and backend, and leaves nothing behind.
+
+One story in the order it happens, on one demo with the tiny model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.e2e.demo_rig import DemoRig, until
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoRig]:
+    rig = DemoRig(tmp_path_factory.mktemp("demo"))
+    rig.start_demo()
+    yield rig
+    rig.close()
+
+
+@pytest.fixture(scope="module")
+def visitor(chromium: Browser, demo: DemoRig) -> Iterator[Page]:
+    """One browser tab for the whole story; every address it asked for is kept in `page.asked`."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 1000}, color_scheme="dark")
+    page = context.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda websocket: asked.append(websocket.url))
+    page.asked = asked  # type: ignore[attr-defined]
+    page.goto(demo.url)
+    wait_until_live(page)
+    yield page
+    context.close()
+
+
+def wait_until_live(page: Page) -> None:
+    page.wait_for_function("window.__kvxray?.status() === 'live' && __kvxray.counts() !== null", timeout=90_000)
+
+
+def panel(page: Page, name: str) -> str:
+    """Text of a component; empty while it is not there."""
+    return page.locator(f".st-key-{name} .kx").inner_text(timeout=20_000)
+
+
+def counts_by_state(demo: DemoRig) -> dict[str, int]:
+    return {name: figure["value"] for name, figure in demo.get("state")["counts"].items()}
+
+
+def test_blocks_move(visitor: Page) -> None:
+    before = visitor.evaluate("__kvxray.seq()")
+    visitor.wait_for_function("before => __kvxray.seq() > before + 100", arg=before)
+    visitor.wait_for_function("__kvxray.counts().active > 0 && __kvxray.counts().shared > 0")
+
+
+def test_counts_on_the_canvas_equal_the_state(visitor: Page, demo: DemoRig) -> None:
+    demo.freeze_engine()
+    try:
+        state = demo.get("state")
+        seq = int(state["seq"].split(".")[1])
+        visitor.wait_for_function("seq => __kvxray.seq() === seq", arg=seq)
+        assert visitor.evaluate("__kvxray.counts()") == counts_by_state(demo)
+        assert sum(counts_by_state(demo).values()) == state["usable_blocks"]
+    finally:
+        demo.thaw_engine()
+
+
+def test_click_on_a_block_tells_its_holders(visitor: Page, demo: DemoRig) -> None:
+    demo.freeze_engine()
+    try:
+        request = next(row for row in demo.get("requests")["requests"] if row["blocks"])
+        block = demo.get(f"requests/{request['request_id']}")["block_table"][0]
+        holders = demo.get(f"blocks/{block}")["holders"]
+        centre = visitor.evaluate("block => __kvxray.map.cellCentre(block)", block)
+        visitor.mouse.click(centre["x"], centre["y"])
+        until(lambda: all(holder["request_id"] in panel(visitor, "inspector") for holder in holders))
+        shown = panel(visitor, "inspector")
+        assert f"Block {block}" in shown
+        assert "up to date" in shown
+        assert f"block={block}" in visitor.url
+    finally:
+        demo.thaw_engine()
+
+
+def test_request_tells_the_text_it_generates(visitor: Page, demo: DemoRig) -> None:
+    def is_shown() -> bool:
+        running = visitor.locator("tr:has([data-status=running])")
+        if running.count():
+            running.first.click()
+            visitor.wait_for_timeout(600)
+        return "generating" in panel(visitor, "requests_table") or "finished" in panel(visitor, "requests_table")
+
+    until(is_shown)
+
+
+def test_changing_pages_leaves_no_socket_open(visitor: Page, demo: DemoRig) -> None:
+    for _ in range(3):
+        visitor.get_by_role("link", name="History").click()
+        visitor.get_by_role("heading", name="History").wait_for()
+        visitor.wait_for_function("__kvxray.sockets() === 0")
+        until(lambda: demo.get("health")["viewers"] == 0)
+        visitor.get_by_role("link", name="Live").click()
+        wait_until_live(visitor)
+        assert visitor.evaluate("__kvxray.sockets()") == 1
+        assert demo.get("health")["viewers"] == 1
+    assert "block=" in visitor.url, "the selection survives a page change"
+
+
+def test_killed_engine_is_stale_and_its_restart_a_new_epoch(visitor: Page, demo: DemoRig) -> None:
+    assert visitor.evaluate("__kvxray.epoch()") == 1
+    demo.kill_engine()
+    until(lambda: "Stale since" in panel(visitor, "health_line"))
+    assert "No word from the engine since" in panel(visitor, "block_map")
+    demo.start_engine()
+    visitor.wait_for_function("__kvxray.epoch() === 2 && __kvxray.status() === 'live'", timeout=90_000)
+    until(lambda: "Live" in panel(visitor, "health_line"))
+
+
+def test_history_survives_the_backend(visitor: Page, demo: DemoRig) -> None:
+    stored = demo.get("health")["database"]["stored_events"]
+    engine = demo.processes.pop()
+    demo.stop()
+    visitor.wait_for_function("__kvxray.status() === 'lost'")
+    demo.start_backend()
+    demo.processes.append(engine)
+    visitor.goto(f"{demo.url}/history")
+    visitor.get_by_role("heading", name="Epochs").wait_for()
+    epochs = demo.get("sources")["sources"][0]["epochs"]
+    assert [epoch["epoch"] for epoch in epochs][:2] == [1, 2]
+    assert demo.get("health")["database"]["stored_events"] >= stored
+    until(lambda: visitor.get_by_test_id("stMetricValue").all_inner_texts()[1:2] >= ["2"])
+    visitor.goto(demo.url)
+    wait_until_live(visitor)
+
+
+def test_no_request_left_the_origin(visitor: Page) -> None:
+    asked: list[str] = visitor.asked  # type: ignore[attr-defined]
+    assert len(asked) > 50
+    hosts = {urlsplit(address).hostname for address in asked if not address.startswith(("data:", "blob:"))}
+    assert hosts == {"127.0.0.1"}
+
+
+def test_leak_is_named_with_its_request_and_blocks(chromium: Browser, tmp_path: Path) -> None:
+    rig = DemoRig(tmp_path, "--leak")
+    try:
+        rig.start_demo()
+        page = chromium.new_page(viewport={"width": 1280, "height": 1000})
+        page.goto(rig.url)
+        wait_until_live(page)
+        leaks = until(lambda: [found for found in rig.get("findings")["findings"] if found["kind"] == "leak"], 60)
+        request = leaks[0]["subjects"]["requests"][0]
+        until(lambda: request in panel(page, "findings_banner"), 10)
+        page.wait_for_function("__kvxray.leaked() > 0", timeout=10_000)
+        page.close()
+    finally:
+        rig.close()
