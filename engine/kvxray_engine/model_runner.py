@@ -1,7 +1,7 @@
 """Runs one step of a real model: from what the scheduler decided to tensors, and from scores to tokens.
 
-Knows the batch, the block tables and the slots. It keeps nothing between steps: keys and values live in the attention
-backend, everything about a request in its `ScheduledSequence`.
+Knows the batch, the block tables and the slots. It keeps nothing between steps but the log-probabilities of the last:
+keys and values live in the attention backend, everything about a request in its `ScheduledSequence`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import torch
 from kvxray_kernels.backend import NULL_BLOCK, AttentionBackend, AttentionMetadata
 
 from kvxray_engine.models.llama import LlamaModel
-from kvxray_engine.sampling import sample
-from kvxray_engine.step_batch import NOT_SAMPLED, ScheduledSequence
+from kvxray_engine.sampling import logprobs_of, sample
+from kvxray_engine.step_batch import NOT_SAMPLED, ScheduledSequence, TokenLogprobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,12 @@ class ModelRunner:
         self.num_blocks = shape.num_blocks
         self.bytes_per_block = shape.bytes_per_block(backend.dtype)
         self.kv_cache_dtype = str(backend.dtype).removeprefix("torch.")
+        self.logprobs: dict[str, TokenLogprobs] = {}
 
     @torch.inference_mode()
     def execute(self, batch: Sequence[ScheduledSequence]) -> list[int]:
         """Compute one step; the sampled token of each sequence in order, `NOT_SAMPLED` where it does not sample."""
+        self.logprobs = {}
         if not batch:
             return []
         # Decodes first and by length, which is how a backend serves them best; results go back to their places.
@@ -70,7 +72,11 @@ class ModelRunner:
         if not sampling:
             return []
         logits = self.model.logits(hidden[step.last_tokens])
-        return sample(logits, [s.sampling for s in sampling], [s.num_output_tokens for s in sampling])
+        tokens = sample(logits, [s.sampling for s in sampling], [s.num_output_tokens for s in sampling])
+        for row, (sequence, token) in enumerate(zip(sampling, tokens, strict=True)):
+            if sequence.sampling.logprobs is not None:
+                self.logprobs[sequence.request_id] = logprobs_of(logits[row], token, sequence.sampling.logprobs)
+        return tokens
 
     def _tensors(self, batch: list[ScheduledSequence]) -> StepTensors:
         token_ids: list[int] = []

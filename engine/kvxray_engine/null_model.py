@@ -6,11 +6,12 @@ hours, and traces. What it "generates" depends on the request and the position a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from zlib import crc32
 
 from kvxray_engine.clock import VirtualClock
-from kvxray_engine.step_batch import NOT_SAMPLED, ScheduledSequence
+from kvxray_engine.step_batch import NOT_SAMPLED, ScheduledSequence, TokenLogprobs
 
 
 class NullModel:
@@ -19,6 +20,7 @@ class NullModel:
     name = "null"
     kv_cache_dtype = "none"
     bytes_per_block = 0
+    logprobs: Mapping[str, TokenLogprobs] = MappingProxyType({})  # it has no scores to report
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import torch
 
-from kvxray_engine.step_batch import SamplingParams
+from kvxray_engine.step_batch import SamplingParams, TokenLogprobs
 
 # Most of the probability is nearly always in this many tokens: sorting them alone is 20 times faster.
 LIKELY_TOKENS = 1024
@@ -24,6 +24,13 @@ def sample(logits: torch.Tensor, params: Sequence[SamplingParams], num_output_to
         if request.temperature > 0:
             chosen[row] = _draw(logits[row], request, uniform(request.seed, step))
     return chosen
+
+
+def logprobs_of(logits: torch.Tensor, token_id: int, num_top: int) -> TokenLogprobs:
+    """Log-probabilities of a token and of the `num_top` most likely ones, from one row of logits [vocab_size]."""
+    logprobs = torch.log_softmax(logits.double(), dim=-1)
+    values, tokens = logprobs.topk(min(num_top, logprobs.numel()))
+    return TokenLogprobs(float(logprobs[token_id]), tuple(zip(tokens.tolist(), values.tolist(), strict=True)))
 
 
 def uniform(seed: int, step: int) -> float:

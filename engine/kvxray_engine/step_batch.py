@@ -10,7 +10,7 @@ Block 0 is the null block: it is never in the block table of a computed token, a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +27,17 @@ class SamplingParams:
     max_tokens: int = 16  # output tokens
     stop_token_ids: tuple[int, ...] = ()  # end the request, besides the model's own end-of-text tokens
     ignore_eos: bool = False
+    logprobs: int | None = (
+        None  # report the chosen token's, and those of so many most likely tokens; None = report none
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """Log-probabilities at one position, natural, of the model's scores as they are: no temperature, no top_p."""
+
+    chosen: float
+    top: tuple[tuple[int, float], ...] = ()  # (token id, log-probability), the most likely first
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,11 @@ class StepModel(Protocol):
     num_blocks: int  # the null block included
     bytes_per_block: int  # keys and values of all layers
     kv_cache_dtype: str  # such as "float32"
+
+    @property
+    def logprobs(self) -> Mapping[str, TokenLogprobs]:
+        """Of the last step, by request id, for the sequences that sampled and asked for them."""
+        ...
 
     def execute(self, batch: Sequence[ScheduledSequence]) -> list[int]:
         """Compute one step; return the sampled token of each sequence in order, `NOT_SAMPLED` where `samples` is False.

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 import torch
-from kvxray_engine.sampling import LIKELY_TOKENS, sample, uniform
+from kvxray_engine.sampling import LIKELY_TOKENS, logprobs_of, sample, uniform
 from kvxray_engine.step_batch import SamplingParams
 
 LOGITS = torch.tensor([2.0, -1.0, 0.5, 3.0, 1.0, -30.0])
@@ -81,3 +81,17 @@ def test_random_numbers_are_even_and_do_not_follow_from_step_to_step():
     assert torch.histc(u, 10).min() > 1800
     neighbours = torch.corrcoef(torch.stack([u[:-1], u[1:]]))[0, 1]
     assert abs(neighbours) < 0.03
+
+
+def test_logprobs_are_those_of_the_scores_themselves_and_the_most_likely_come_first():
+    logits = torch.tensor([2.0, -1.0, 0.5, 3.0])
+    found = logprobs_of(logits, token_id=2, num_top=3)
+    expected = torch.log_softmax(logits.double(), 0)
+    assert found.chosen == pytest.approx(expected[2].item())
+    assert [token for token, _ in found.top] == [3, 0, 2]
+    assert [value for _, value in found.top] == pytest.approx(expected[[3, 0, 2]].tolist())
+
+
+def test_no_more_logprobs_than_tokens_and_none_is_a_number_too_many():
+    assert len(logprobs_of(LOGITS, 0, 50).top) == LOGITS.numel()
+    assert logprobs_of(LOGITS, 0, 0).top == ()
