@@ -49,6 +49,7 @@ class RequestOutput:
     request_id: str
     new_token_ids: list[int]
     finish_reason: FinishReason | None = None
+    request: Request | None = None  # the engine's own record, for the thread that steps to read before the next step
 
 
 class LLMEngine:
@@ -117,9 +118,12 @@ class LLMEngine:
         self._check(request)
         self.inbox.add(request)
 
-    def abort_request(self, request_id: str) -> None:
-        """Ends a request at the next step; one that has ended already, or was never there, is ignored."""
-        self.inbox.abort(request_id)
+    def abort_request(self, request_id: str, reason: FinishReason = FinishReason.abort) -> None:
+        """Ends a request as the step under way or the next one ends; one that is not there is ignored.
+
+        `reason`: stop, where its client has all it wants, such as up to a stop string.
+        """
+        self.inbox.abort(request_id, reason)
 
     def _check(self, request: NewRequest) -> None:
         tokens = request.prompt_token_ids
@@ -168,7 +172,7 @@ class LLMEngine:
             if isinstance(entry.what, NewRequest):
                 self._arrive(entry.what, entry.came_ns)
             elif entry.what in self._requests:
-                aborted.append(self._end(self._requests[entry.what], FinishReason.abort, []))
+                aborted.append(self._end(self._requests[entry.what], entry.reason, []))
         return aborted
 
     def _arrive(self, new: NewRequest, came_ns: int) -> None:
@@ -238,7 +242,9 @@ class LLMEngine:
         for request, token in took_token:
             reason = self._finish_reason(request, token)
             outputs.append(
-                self._end(request, reason, [token]) if reason else RequestOutput(request.request_id, [token])
+                self._end(request, reason, [token])
+                if reason
+                else RequestOutput(request.request_id, [token], request=request)
             )
         return outputs
 
@@ -254,7 +260,7 @@ class LLMEngine:
         self.scheduler.end(request, reason)
         del self._requests[request.request_id]
         self.inbox.forget(request.request_id)
-        return RequestOutput(request.request_id, new_token_ids, reason)
+        return RequestOutput(request.request_id, new_token_ids, reason, request)
 
     def reset_prefix_cache(self) -> bool:
         """Forgets everything cached; False, and nothing changed, while any block is referenced."""

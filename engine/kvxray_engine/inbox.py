@@ -10,15 +10,16 @@ from dataclasses import dataclass
 
 from kvxray_engine.clock import Clock
 from kvxray_engine.errors import UserError
-from kvxray_engine.request import NewRequest
+from kvxray_engine.request import FinishReason, NewRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A request, or the id of one to abort, and the wall ns at which it came."""
+    """A request, or the id of one to end, and the wall ns at which it came."""
 
     what: NewRequest | str
     came_ns: int
+    reason: FinishReason = FinishReason.abort  # why to end it
 
 
 class Inbox:
@@ -41,10 +42,10 @@ class Inbox:
             self._known_ids.add(request.request_id)
             self._put(request)
 
-    def abort(self, request_id: str) -> None:
+    def abort(self, request_id: str, reason: FinishReason = FinishReason.abort) -> None:
         with self._changed:
             if request_id in self._known_ids:
-                self._put(request_id)
+                self._put(request_id, reason)
 
     def knows(self, request_id: str) -> bool:
         """Whether a request of that id has come and not ended."""
@@ -67,6 +68,6 @@ class Inbox:
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._entries), timeout_s)
 
-    def _put(self, what: NewRequest | str) -> None:
-        self._entries.append(Entry(what, self._clock.wall_ns()))
+    def _put(self, what: NewRequest | str, reason: FinishReason = FinishReason.abort) -> None:
+        self._entries.append(Entry(what, self._clock.wall_ns(), reason))
         self._changed.notify_all()

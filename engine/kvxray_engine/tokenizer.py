@@ -30,12 +30,19 @@ class Tokenizer(Protocol):
     @property
     def eos_token_ids(self) -> frozenset[int]: ...
 
-    def encode(self, text: str) -> list[int]:
-        """Tokens of a text; the names of special tokens in it become those tokens."""
+    def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
+        """Tokens of a text; the names of special tokens in it become those tokens.
+
+        `add_special_tokens`: with those that the model wants around every text, such as one at its beginning.
+        """
         ...
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes a token stands for; none for a special token."""
+        ...
+
+    def token_text(self, token_id: int) -> str:
+        """A token by itself, to be read: the name of a special token, `bytes:\\x..` where its bytes are no text."""
         ...
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -93,6 +100,8 @@ class BpeTokenizer:
         self._backend = backend
         self._template = template
         self._bytes = _bytes_of_tokens(backend)
+        added = backend.get_added_tokens_decoder()
+        self._special = {token_id: token.content for token_id, token in added.items() if token.special}
 
     @classmethod
     def load(cls, folder: Path, eos_token_ids: frozenset[int]) -> BpeTokenizer:
@@ -113,15 +122,19 @@ class BpeTokenizer:
         (folder / "tokenizer.json").write_text(self._backend.to_str())
         (folder / "chat_template.jinja").write_text(self._template.source)
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
         sound = text.encode("utf-8", "replace").decode()  # JSON can carry half of a surrogate pair
-        return list(self._backend.encode(sound, add_special_tokens=False).ids)
+        return list(self._backend.encode(sound, add_special_tokens=add_special_tokens).ids)
 
     def token_bytes(self, token_id: int) -> bytes:
-        return self._bytes[token_id]
+        # Models are often padded: their last ids have no token.
+        return self._bytes[token_id] if token_id < len(self._bytes) else b""
+
+    def token_text(self, token_id: int) -> str:
+        return self._special.get(token_id) or _readable(self.token_bytes(token_id))
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        return b"".join(self._bytes[i] for i in token_ids).decode("utf-8", "replace")
+        return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", "replace")
 
     def apply_chat_template(self, messages: Sequence[Message]) -> list[int]:
         return self.encode(self._template.render(messages))
@@ -138,7 +151,7 @@ class ByteTokenizer:
         self.eos_token_ids = frozenset({self._special_ids["<|im_end|>"]})
         self._special_names = re.compile("(" + "|".join(map(re.escape, self.SPECIAL)) + ")")
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
         token_ids: list[int] = []
         for part in self._special_names.split(text):
             token_ids += [self._special_ids[part]] if part in self._special_ids else part.encode("utf-8", "replace")
@@ -147,12 +160,22 @@ class ByteTokenizer:
     def token_bytes(self, token_id: int) -> bytes:
         return bytes([token_id]) if token_id < 256 else b""
 
+    def token_text(self, token_id: int) -> str:
+        return _readable(bytes([token_id])) if token_id < 256 else self.SPECIAL[token_id - 256]
+
     def decode(self, token_ids: Sequence[int]) -> str:
         return bytes(i for i in token_ids if i < 256).decode("utf-8", "replace")
 
     def apply_chat_template(self, messages: Sequence[Message]) -> list[int]:
         turns = [f"<|im_start|>{m['role']}\n{m['content']}<|im_end|>\n" for m in messages]
         return self.encode("".join(turns) + "<|im_start|>assistant\n")
+
+
+def _readable(token: bytes) -> str:
+    try:
+        return token.decode()
+    except UnicodeDecodeError:
+        return "bytes:" + "".join(f"\\x{byte:02x}" for byte in token)
 
 
 def _raise_exception(message: str) -> None:
@@ -163,9 +186,10 @@ def _raise_exception(message: str) -> None:
 def _bytes_of_tokens(backend: tokenizers.Tokenizer) -> list[bytes]:
     """The bytes of every token id, none for special tokens and for ids without a token."""
     byte_of = {character: byte for byte, character in enumerate(byte_alphabet())}
-    table = [b""] * backend.get_vocab_size()
+    vocab = backend.get_vocab()
+    table = [b""] * (max(vocab.values(), default=-1) + 1)
     added = backend.get_added_tokens_decoder()
-    for token, token_id in backend.get_vocab().items():
+    for token, token_id in vocab.items():
         if token_id not in added:
             table[token_id] = bytes(byte_of[character] for character in token)
         elif not added[token_id].special:
