@@ -166,6 +166,11 @@ class LLMEngine:
             self.recorder.give_dump(self.dump_state())
         return outputs
 
+    def take_in(self) -> list[RequestOutput]:
+        """Between steps: takes in what other threads asked for and computes nothing; returns what was aborted."""
+        self._step_started_ns = self.clock.wall_ns()
+        return self._empty_inbox()
+
     def _empty_inbox(self) -> list[RequestOutput]:
         aborted: list[RequestOutput] = []
         for entry in self.inbox.take():
@@ -187,6 +192,7 @@ class LLMEngine:
             priority=new.priority,
             lora_name=new.lora_name,
             lora_path=new.lora_path,
+            lora_id=new.lora_id,
             cache_salt=new.cache_salt,
             arrived_ns=came_ns,
         )

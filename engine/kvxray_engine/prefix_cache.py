@@ -15,11 +15,18 @@ from kvxray_engine.request import Request
 
 @dataclass(slots=True)
 class PrefixCacheStats:
-    """Counted at admissions, so that a request waiting for room is not counted at every step it waits."""
+    """Counted at admissions, so that a request waiting for room is not counted at every step it waits.
+
+    `readmitted_*`: the share of requests that had run before and were preempted; vLLM counts them apart, since hitting
+    one's own blocks says nothing of sharing.
+    """
 
     requests: int = 0
     queried_tokens: int = 0
     hit_tokens: int = 0
+    readmitted_requests: int = 0
+    readmitted_queried_tokens: int = 0
+    readmitted_hit_tokens: int = 0
 
 
 class PrefixCache:
@@ -56,9 +63,14 @@ class PrefixCache:
         queried, hit = request.num_tokens, num_hit_blocks * self.block_size
         request.queried_tokens += queried
         request.hit_tokens += hit
-        self.stats.requests += 1
-        self.stats.queried_tokens += queried
-        self.stats.hit_tokens += hit
+        stats = self.stats
+        stats.requests += 1
+        stats.queried_tokens += queried
+        stats.hit_tokens += hit
+        if request.num_preemptions:
+            stats.readmitted_requests += 1
+            stats.readmitted_queried_tokens += queried
+            stats.readmitted_hit_tokens += hit
         return queried, hit
 
     def cache_full_blocks(self, request: Request, num_tokens: int) -> list[int]:

@@ -29,6 +29,7 @@ class NewRequest:
     priority: int = 0
     lora_name: str = ""
     lora_path: str = ""
+    lora_id: int = 0  # the adapter's number where its server gave it one; 0 = none
     cache_salt: str = ""
     session: str = ""
 
@@ -50,6 +51,7 @@ class Request:
     priority: int = 0  # lower is more urgent; kept for the priority policy
     lora_name: str = ""
     lora_path: str = ""
+    lora_id: int = 0
     cache_salt: str = ""
     status: RequestStatus = RequestStatus.waiting
     finish_reason: FinishReason | None = None
