@@ -125,11 +125,12 @@ def css_names(palette: Palette) -> dict[str, str]:
 def streamlit_options() -> dict[str, Any]:
     """Streamlit options of the product, keyed as `st.set_option` and config.toml name them.
 
-    Nothing is fetched from or sent to the internet: no statistics, no links to outside help in errors, and only the
-    fonts that Streamlit ships.
+    Nothing is fetched from or sent to the internet: no statistics, no links to outside help in errors, only the fonts
+    that Streamlit ships; and no page of another origin may steer ours.
     """
     options: dict[str, Any] = {
         "browser.gatherUsageStats": False,
+        "client.allowedOrigins": [],
         "client.toolbarMode": "viewer",
         "client.showErrorLinks": False,
         "client.showErrorDetails": "none",

@@ -48,10 +48,16 @@ def guide() -> None:
         definitions("States of a block", states, swatches=True),
         definitions("Reading the map", _MAP),
         definitions("Figures", {figure.label: figure.meaning for figure in FIGURES}),
-        definitions("How sure a figure is", _split(CERTAINTIES)),
+        definitions("How sure a figure is", _certainties()),
         definitions("Health of the stream", _split(HEALTH)),
     )
     st.html(f'{_STYLE}<div class="kx-guide" style="{colour_variables()}">{"".join(sections)}</div>')
+
+
+def _certainties() -> dict[str, str]:
+    """Certainties with the dot that stands beside a figure's label."""
+    marks = {"Exact": "full dot", "Derived": "half dot", "Not observable": "a dash for a value"}
+    return {f"{word}: {marks[word]}": meaning for word, meaning in _split(CERTAINTIES).items()}
 
 
 def _split(sentences: dict[str, str]) -> dict[str, str]:
