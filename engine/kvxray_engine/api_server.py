@@ -1,40 +1,46 @@
-"""The engine's own HTTP API, on loopback: whether it is well, and the text of its requests.
+"""The engine's HTTP API: whether it is well, the text of its requests, and whatever further routes it is given.
 
-It runs in a thread of the engine's process and only reads. A request whose Host is not this machine is refused, so that
-no web page can read answers by way of a name that it points here.
+It runs in a thread of the engine's process. Who may ask is decided before any route; see `server/access.py`.
 """
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 import uvicorn
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 
 from kvxray_engine.engine import LLMEngine
 from kvxray_engine.errors import UserError
 from kvxray_engine.request_texts import RequestText, RequestTexts
+from kvxray_engine.server.access import AccessGate, AccessRules, error_body
 
-LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+GRACE_S = 3
+"""Seconds that answers under way have to end when the server closes."""
 
 
-def create_api(engine: LLMEngine, texts: RequestTexts) -> FastAPI:
+def create_api(
+    engine: LLMEngine,
+    texts: RequestTexts,
+    rules: AccessRules | None = None,
+    routers: Sequence[APIRouter] = (),
+    is_alive: Callable[[], bool] = lambda: True,
+) -> FastAPI:
     """The API of one engine."""
-    app = FastAPI(title="kvxray engine", docs_url=None, redoc_url=None)
+    app = FastAPI(title="kvxray engine", docs_url=None, redoc_url=None, openapi_url=None)
+    app.add_middleware(AccessGate, rules=rules or AccessRules())
+    app.add_exception_handler(HTTPException, _say_what_is_not_there)
 
-    @app.middleware("http")
-    async def check_host(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        if not is_loopback_host(request.headers.get("host", "")):
-            return JSONResponse({"error": "This API answers only to names of this machine."}, 403)
-        return await call_next(request)
-
-    @app.get("/health")
-    async def health() -> dict[str, str | int]:
-        return {"status": "ok", "model": engine.model.name, "step": engine.step_count}
+    @app.get("/health", response_model=None)
+    async def health() -> JSONResponse:
+        alive = is_alive()
+        status = {"status": "ok" if alive else "failed", "model": engine.model.name, "step": engine.step_count}
+        return JSONResponse(status, 200 if alive else 503)
 
     @app.get("/requests/{request_id:path}/text", response_model=None)
     async def text(request_id: str) -> dict[str, str | bool] | JSONResponse:
@@ -47,22 +53,33 @@ def create_api(engine: LLMEngine, texts: RequestTexts) -> FastAPI:
             return JSONResponse({"error": sentence}, 404)
         return asdict(found)
 
+    for router in routers:
+        app.include_router(router)
     return app
 
 
-def is_loopback_host(host: str) -> bool:
-    """Whether a Host header, with or without a port, names this machine."""
-    name = host.rsplit(":", 1)[0] if host.rsplit(":", 1)[-1].isdigit() else host
-    return name.lower() in LOOPBACK_HOSTS
+async def _say_what_is_not_there(request: Request, error: Exception) -> JSONResponse:
+    """Unknown paths and methods, in the words of whoever asked: OpenAI's clients read an object."""
+    assert isinstance(error, HTTPException), "registered for these alone"
+    sentence = f"There is no {request.method} {request.url.path[:100]} here."
+    openai = request.url.path.startswith("/v1/")
+    return JSONResponse(error_body(error.status_code, sentence) if openai else {"error": sentence}, error.status_code)
 
 
 class ApiServer:
-    """Serves an app on 127.0.0.1 from a thread of its own. `address`: where, once made; port 0 = any free one."""
+    """Serves an app from a thread of its own. `address`: where, once made; port 0 = any free one.
 
-    def __init__(self, app: FastAPI, port: int) -> None:
-        self._socket = _listen(port)
-        self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        self._server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off"))
+    Raises UserError when the address cannot be had.
+    """
+
+    def __init__(self, app: FastAPI, port: int, host: str = "127.0.0.1") -> None:
+        self._socket = _listen(host, port)
+        name = f"[{host}]" if ":" in host else host
+        self.address = f"http://{name}:{self._socket.getsockname()[1]}"
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, lifespan="off", timeout_graceful_shutdown=GRACE_S
+        )
+        self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="kvxray-engine-api")
 
     def start(self) -> None:
@@ -75,21 +92,21 @@ class ApiServer:
         self._socket.close()
 
 
-def check_port(port: int) -> None:
+def check_port(port: int, host: str = "127.0.0.1") -> None:
     """Raises UserError when the port is taken (0 never is): before anything slow begins."""
-    _listen(port).close()
+    _listen(host, port).close()
 
 
-def _listen(port: int) -> socket.socket:
-    """A listening socket. Raises UserError when the port is taken."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def _listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises UserError when the address cannot be had."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(("127.0.0.1", port))
+        listener.bind((host, port))
         listener.listen()
     except OSError as error:
         listener.close()
         raise UserError(
-            f"Cannot listen on 127.0.0.1:{port}: {error.strerror}. Stop what uses it, or choose another port."
+            f"Cannot listen on {host}:{port}: {error.strerror}. Stop what uses it, or choose another port."
         ) from error
     return listener
