@@ -9,6 +9,7 @@ from kvxray_engine.request_texts import RequestTexts
 from kvxray_engine.server.access import AccessRules
 from kvxray_engine.tokenizer import ByteTokenizer
 from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
 
 
 def client(rules: AccessRules | None = None) -> TestClient:
@@ -79,5 +80,6 @@ def test_a_body_that_says_it_is_too_large_is_not_read() -> None:
 
 
 def test_there_are_no_sockets() -> None:
-    with pytest.raises(Exception, match="4403"), client().websocket_connect("/anything"):
+    with pytest.raises(WebSocketDisconnect) as refused, client().websocket_connect("/anything"):
         pass
+    assert refused.value.code == 4403
