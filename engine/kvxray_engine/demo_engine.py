@@ -5,20 +5,18 @@ Everything is put together here and nowhere else. Torch is imported only once it
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from kvxray_engine.api_server import ApiServer, check_port, create_api
+from kvxray_engine.api_server import check_port
 from kvxray_engine.engine import EngineConfig, LLMEngine
+from kvxray_engine.engine_host import default_threads, loopback_endpoint, say_ready, stop_on_signals
 from kvxray_engine.errors import UserError
-from kvxray_engine.request_texts import RequestTexts
+from kvxray_engine.server.engine_server import EngineServer, ServerOptions
 from kvxray_engine.step_batch import StepModel
 from kvxray_engine.stream.publisher import Publisher
 from kvxray_engine.stream.recorder import Recorder
@@ -89,35 +87,22 @@ def serve(options: DemoOptions, stopping: threading.Event) -> int:
         recorder = Recorder()
         stack.callback(recorder.handover.close)
         engine = LLMEngine(model, _engine_config(options), recorder)
-        texts = RequestTexts(tokenizer)
         workload = Workload(engine, tokenizer, WorkloadConfig(agents=options.agents, seed=options.seed))
         publisher = Publisher(
             recorder,
             engine.descriptor(_labels(options, name)),
             options.source,
-            f"tcp://127.0.0.1:{options.events_port or '*'}",
-            f"tcp://127.0.0.1:{options.replay_port or '*'}",
+            loopback_endpoint(options.events_port),
+            loopback_endpoint(options.replay_port),
         )
         stack.callback(publisher.close)
-        api = ApiServer(create_api(engine, texts), options.api_port)
-        stack.callback(api.close)
+        server = EngineServer(engine, tokenizer, ServerOptions((name,), port=options.api_port))
+        stack.callback(server.close)
         publisher.start()
-        api.start()
-        _say_ready(publisher, api, name)
-        _loop(engine, workload, texts, SIZINGS[name].pace, stopping)
+        server.start()
+        say_ready(publisher, server.address, name)
+        _loop(engine, workload, server, SIZINGS[name].pace, stopping)
     return 0
-
-
-@contextmanager
-def stop_on_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set; the handlers from before come back afterwards."""
-    stopping = threading.Event()
-    before = {sig: signal.signal(sig, lambda *_: stopping.set()) for sig in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield stopping
-    finally:
-        for sig, handler in before.items():
-            signal.signal(sig, handler)
 
 
 def _check(options: DemoOptions) -> None:
@@ -147,11 +132,6 @@ def _load(options: DemoOptions) -> tuple[StepModel, Tokenizer, str]:
     return *load_model(name, blocks, options.block_size), name
 
 
-def default_threads(cores: int) -> int:
-    """Torch threads that leave a core to the page; more than four gain a model this small nothing."""
-    return max(1, min(4, cores - 1))
-
-
 def _engine_config(options: DemoOptions) -> EngineConfig:
     return EngineConfig(
         max_num_seqs=MAX_NUM_SEQS, max_num_batched_tokens=MAX_NUM_BATCHED_TOKENS, leak_on_abort=options.leak
@@ -162,18 +142,12 @@ def _labels(options: DemoOptions, model: str) -> dict[str, str]:
     return {"engine": "kvxray", "model": model, "role": "both", **options.labels}
 
 
-def _say_ready(publisher: Publisher, api: ApiServer, model: str) -> None:
-    addresses = {"events": publisher.events_address, "replay": publisher.replay_address, "api": api.address}
-    sys.stdout.write(json.dumps({"ready": True, "model": model, **addresses}) + "\n")
-    sys.stdout.flush()
-
-
-def _loop(engine: LLMEngine, workload: Workload, texts: RequestTexts, pace: Pace, stopping: threading.Event) -> None:
+def _loop(engine: LLMEngine, workload: Workload, server: EngineServer, pace: Pace, stopping: threading.Event) -> None:
     while not stopping.is_set():
         started = time.monotonic()
         workload.tick()
         outputs = engine.step()
-        texts.take(outputs)
+        server.take(outputs)
         workload.take(outputs)
         took = time.monotonic() - started
         stopping.wait(max(pace.min_step_s - took, pace.rest * took) if engine.computed_tokens else IDLE_S)
