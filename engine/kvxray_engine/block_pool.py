@@ -183,6 +183,8 @@ class BlockPool:
     def evict(self, blocks: list[int]) -> None:
         """Drops the hashes of these blocks, referenced or not; they keep their place in the free queue."""
         evicted = [block for block in blocks if self.block_hash[block] is not None]
+        if not evicted:
+            return
         self._drop_hashes(evicted)
         self.recorder.rows(Kind.BlockEvicted, Cause.explicit, NO_ORDINAL, evicted)
 

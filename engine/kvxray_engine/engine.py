@@ -22,6 +22,7 @@ from kvxray_engine.step_batch import StepModel
 from kvxray_engine.stream.pool_dump import PoolDump, RequestDump
 from kvxray_engine.stream.recorder import NullRecorder
 from kvxray_engine.stream.schema import Descriptor, Group, Kind, Name, Pool, Totals
+from kvxray_engine.waiting_line import SchedulingPolicy
 
 MAX_NAME = 128
 """Characters: names travel in every message that speaks of them first."""
@@ -39,6 +40,7 @@ class EngineConfig:
     enable_prefix_caching: bool = True
     watermark: float = 0.0  # share of the pool an admission leaves free while others run
     free_order: FreeOrder = FreeOrder.unhashed_first
+    policy: SchedulingPolicy = SchedulingPolicy.fcfs
     leak_on_abort: bool = False  # a fault on purpose: aborted requests keep their blocks
 
 
@@ -72,7 +74,7 @@ class LLMEngine:
         self.manager = KVCacheManager(self.pool, self.prefix_cache, self.config.watermark)
         self.scheduler = Scheduler(
             self.manager, self.recorder, self.clock, self.config.max_num_seqs,
-            self.config.max_num_batched_tokens, self.config.leak_on_abort,
+            self.config.max_num_batched_tokens, self.config.leak_on_abort, self.config.policy,
         )  # fmt: skip
         self.step_count = 0
         self.computed_tokens = 0  # of the last step
@@ -209,8 +211,7 @@ class LLMEngine:
         return self._settle(plan, sampled)
 
     def _fail(self, plan: StepPlan) -> list[RequestOutput]:
-        """Ends the requests of a step that computed nothing, and forgets the blocks it was to fill."""
-        self.pool.evict(self.manager.newly_cached)
+        """Ends the requests of a step that computed nothing."""
         return [self._end(request, FinishReason.error, []) for request in plan.requests]
 
     def _tell_filled_blocks(self, plan: StepPlan) -> None:
@@ -268,8 +269,13 @@ class LLMEngine:
         self.inbox.forget(request.request_id)
         return RequestOutput(request.request_id, new_token_ids, reason, request)
 
-    def reset_prefix_cache(self) -> bool:
-        """Forgets everything cached; False, and nothing changed, while any block is referenced."""
+    def reset_prefix_cache(self, reset_running_requests: bool = False) -> bool:
+        """Forgets everything cached; False, and nothing forgotten, while any block is referenced.
+
+        `reset_running_requests`: preempts all that run first, so that only blocks that leaked stand in the way.
+        """
+        if reset_running_requests:
+            self.scheduler.preempt_all()
         done = self.manager.reset_prefix_cache()
         self.recorder.flush(self._totals())
         return done

@@ -18,19 +18,15 @@ from kvxray_engine.stream.schema import Cause
 class KVCacheManager:
     """Block tables over one pool.
 
-    `watermark`: share of the usable blocks that an admission must leave free while others run, against admitting what
+    `watermark`: share of the pool's blocks that an admission must leave free while others run, against admitting what
     the next steps would preempt. `leaked_holds`: (block id, ordinal) that a fault left behind; they count as holds.
     """
 
     def __init__(self, pool: BlockPool, prefix_cache: PrefixCache, watermark: float = 0.0) -> None:
         self.pool = pool
         self.prefix_cache = prefix_cache
-        self.watermark_blocks = int(watermark * pool.usable_blocks)
+        self.watermark_blocks = int(watermark * pool.num_blocks)
         self.leaked_holds: list[tuple[int, int]] = []
-        self.newly_cached: list[int] = []  # blocks given a hash since `start_step`, their tokens not yet computed
-
-    def start_step(self) -> None:
-        self.newly_cached = []
 
     def can_admit(self, request: Request, num_new_tokens: int, hits: list[int], others_run: bool) -> bool:
         """Whether a waiting request fits: these hits, this chunk, and, in time, the whole of its known tokens, so that
@@ -58,12 +54,17 @@ class KVCacheManager:
             request.num_computed_tokens = len(hits) * pool.block_size
         new_blocks = pool.allocate(missing - len(hits), request.ordinal)
         table.extend(new_blocks)
-        self.newly_cached.extend(self.prefix_cache.cache_full_blocks(request, min(end, request.num_tokens)))
+        self.prefix_cache.cache_full_blocks(request, min(end, request.num_tokens))
         return new_blocks
 
     def free(self, request: Request, cause: Cause) -> None:
-        """Takes back every block, the last of the table first: the end of a chain is evicted before its head."""
+        """Takes back every block, the last of the table first: the end of a chain is evicted before its head.
+
+        Blocks that got their hashes for tokens of a step that will not be computed lose them: nobody may hit those.
+        """
         if request.block_table:
+            computed = request.num_computed_tokens // self.pool.block_size
+            self.pool.evict(request.block_table[computed : request.num_cached_blocks])
             self.pool.free(request.block_table[::-1], request.ordinal, cause)
         self._forget(request)
 

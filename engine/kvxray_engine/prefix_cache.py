@@ -73,18 +73,17 @@ class PrefixCache:
             stats.readmitted_hit_tokens += hit
         return queried, hit
 
-    def cache_full_blocks(self, request: Request, num_tokens: int) -> list[int]:
-        """Gives hashes to the blocks that the first `num_tokens` tokens fill; returns those newly cached."""
+    def cache_full_blocks(self, request: Request, num_tokens: int) -> None:
+        """Gives hashes to the blocks that the first `num_tokens` tokens fill, where they have none yet."""
         full = num_tokens // self.block_size
         start = request.num_cached_blocks
         if not self.enabled or full <= start:
-            return []
+            return
         self.hash_full_blocks(request)
         blocks = request.block_table[start:full]
         parent_block = request.block_table[start - 1] if start else NULL_BLOCK
         self.pool.cache(blocks, request.block_hashes[start:full], request.ordinal, parent_block)
         request.num_cached_blocks = full
-        return blocks
 
     def hash_full_blocks(self, request: Request) -> None:
         """Extends the request's chain over every block its known tokens fill."""

@@ -48,7 +48,7 @@ class Request:
     token_ids: list[int]
     num_prompt_tokens: int
     sampling: SamplingParams
-    priority: int = 0  # lower is more urgent; kept for the priority policy
+    priority: int = 0  # lower is more urgent; what the priority policy goes by
     lora_name: str = ""
     lora_path: str = ""
     lora_id: int = 0

@@ -1,16 +1,15 @@
-"""Decides, step by step, which tokens are computed: continuous batching, first come first served.
+"""Decides, step by step, which tokens are computed: continuous batching, first come first served or by priority.
 
 A step first serves those that run, one decode token or a chunk of prefill each, then admits from the waiting line while
-tokens of the budget, seats and blocks last. When one that runs finds no block, the last admitted is preempted: it gives
-back all its blocks, goes to the head of the line and is computed again later (mostly out of the prefix cache). In a
-step that preempted nobody new is admitted. All as vLLM V1 does it.
+tokens of the budget, seats and blocks last. When one that runs finds no block, the last admitted (by priority: the least
+urgent) is preempted: it gives back all its blocks, waits again and is computed again later, mostly out of the prefix
+cache. In a step that preempted nobody new is admitted. All as vLLM V1 does it.
 
 This file moves requests between waiting and running; it knows no model, no clock beyond its readings, no thread.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ from kvxray_engine.request import FinishReason, Request
 from kvxray_engine.step_batch import ScheduledSequence
 from kvxray_engine.stream.recorder import NullRecorder
 from kvxray_engine.stream.schema import NO_ORDINAL, Cause, Kind, RequestStatus
+from kvxray_engine.waiting_line import SchedulingPolicy, make_line, urgency
 
 
 @dataclass(slots=True)
@@ -29,6 +29,13 @@ class StepPlan:
     requests: list[Request] = field(default_factory=list)
     sequences: list[ScheduledSequence] = field(default_factory=list)
     num_tokens: int = 0
+
+    def drop(self, request: Request) -> None:
+        """Takes a request that was planned out again: its tokens go back to the budget."""
+        if request in self.requests:
+            index = self.requests.index(request)
+            del self.requests[index]
+            self.num_tokens -= len(self.sequences.pop(index).token_ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,7 @@ class Scheduler:
         max_num_seqs: int,
         max_num_batched_tokens: int,
         leak_on_abort: bool = False,
+        policy: SchedulingPolicy = SchedulingPolicy.fcfs,
     ) -> None:
         assert max_num_seqs > 0, "somebody must be allowed to run"
         assert max_num_batched_tokens > 0, "a step must be allowed to compute something"
@@ -72,7 +80,8 @@ class Scheduler:
         self.max_num_seqs = max_num_seqs
         self.max_num_batched_tokens = max_num_batched_tokens
         self.leak_on_abort = leak_on_abort
-        self.waiting: deque[Request] = deque()  # preempted requests at the head
+        self.policy = policy
+        self.waiting = make_line(policy)
         self.running: list[Request] = []  # in the order of admission
         self.leaking: list[Request] = []  # ended, but their blocks are still referenced
         self.num_preemptions = 0
@@ -84,13 +93,12 @@ class Scheduler:
 
     def add(self, request: Request, microseconds: int = 0) -> None:
         """Joins the waiting line. `microseconds`: when it arrived, since the step began."""
-        self.waiting.append(request)
+        self.waiting.join(request)
         self.recorder.op(Kind.RequestArrived, Cause.none, request.ordinal, microseconds, request.num_prompt_tokens)
 
     def schedule(self) -> StepPlan:
         """Plans a step; blocks are allocated, and told, as it goes."""
         plan = StepPlan()
-        self.manager.start_step()
         if not self._schedule_running(plan):
             self._admit_waiting(plan)
         return plan
@@ -101,7 +109,7 @@ class Scheduler:
         if request.status is RequestStatus.running:
             self.running.remove(request)
         else:
-            self.waiting.remove(request)
+            self.waiting.leave(request)
         request.status = ending.status
         request.finish_reason = reason
         request.ended_ns = self.clock.wall_ns()
@@ -111,6 +119,11 @@ class Scheduler:
             self.leaking.append(request)
         else:
             self.manager.free(request, ending.cause)
+
+    def preempt_all(self) -> None:
+        """Everybody waits again, in the order in which they ran."""
+        while self.running:
+            self._preempt(self.running[-1])
 
     def _schedule_running(self, plan: StepPlan) -> bool:
         """Serves those that run, in order; True when somebody was preempted for it."""
@@ -122,7 +135,9 @@ class Scheduler:
             num_new_tokens = min(wanted, self.max_num_batched_tokens - plan.num_tokens)
             while self.manager.allocate_slots(request, num_new_tokens) is None:
                 preempted = True
-                victim = self.running[-1]
+                victim = self._victim()
+                index -= self.running.index(victim) < index
+                plan.drop(victim)
                 self._preempt(victim, beneficiary=request)
                 if victim is request:
                     return True
@@ -133,13 +148,13 @@ class Scheduler:
     def _admit_waiting(self, plan: StepPlan) -> None:
         """Admits from the head of the line until it does not fit: nobody is overtaken."""
         while self.waiting and len(self.running) < self.max_num_seqs and plan.num_tokens < self.max_num_batched_tokens:
-            request = self.waiting[0]
+            request = self.waiting.head()
             hits = self.manager.prefix_cache.longest_hit(request)
             wanted = request.num_tokens - len(hits) * self.manager.pool.block_size
             num_new_tokens = min(wanted, self.max_num_batched_tokens - plan.num_tokens)
             if not self.manager.can_admit(request, num_new_tokens, hits, others_run=bool(self.running)):
                 return
-            self.waiting.popleft()
+            self.waiting.leave(request)
             self._start(request, hits)
             allocated = self.manager.allocate_slots(request, num_new_tokens, hits)
             assert allocated is not None, "an admission that fits must get its blocks"
@@ -154,13 +169,17 @@ class Scheduler:
         request.status = RequestStatus.running
         self.running.append(request)
 
-    def _preempt(self, victim: Request, beneficiary: Request) -> None:
+    def _victim(self) -> Request:
+        """Who gives way to one that runs, perhaps that one itself."""
+        return self.running[-1] if self.policy is SchedulingPolicy.fcfs else max(self.running, key=urgency)
+
+    def _preempt(self, victim: Request, beneficiary: Request | None = None) -> None:
         self.running.remove(victim)
-        self.waiting.appendleft(victim)
+        self.waiting.rejoin(victim)
         victim.status = RequestStatus.preempted
         victim.num_preemptions += 1
         self.num_preemptions += 1
-        for_whom = NO_ORDINAL if victim is beneficiary else beneficiary.ordinal
+        for_whom = NO_ORDINAL if beneficiary in (None, victim) else beneficiary.ordinal
         self.recorder.op(Kind.RequestPreempted, Cause.preempt, victim.ordinal, victim.num_computed_tokens, for_whom)
         self.manager.free(victim, Cause.preempt)
 

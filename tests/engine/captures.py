@@ -21,6 +21,7 @@ from kvxray_engine.null_model import NullModel
 from kvxray_engine.request import NewRequest, Request
 from kvxray_engine.step_batch import NOT_SAMPLED, SamplingParams, ScheduledSequence
 from kvxray_engine.stream.recorder import Recorder
+from kvxray_engine.waiting_line import SchedulingPolicy
 
 from tests.engine.folded_messages import FoldedMessages
 from tests.engine.recording import Event, Recording, read_recording, recordings
@@ -75,7 +76,11 @@ class Player:
         self.recording = recording
         self.model = RecordedModel(config, clock)
         order = FreeOrder.unhashed_first if recording.release >= TWO_ENDED_QUEUE_SINCE else FreeOrder.all_appended
-        limits = EngineConfig(config["max_num_seqs"], config["max_num_batched_tokens"], free_order=order)
+        policy = SchedulingPolicy(config.get("policy", "fcfs"))
+        limits = EngineConfig(
+            config["max_num_seqs"], config["max_num_batched_tokens"], free_order=order, policy=policy,
+            watermark=config.get("watermark", 0.0),
+        )  # fmt: skip
         self.engine = LLMEngine(self.model, limits, Recorder(clock), clock)
         self.engine.prefix_cache.none_hash = bytes.fromhex(config["none_hash"])
         self.messages = FoldedMessages(self.engine.recorder, self.engine.descriptor())
@@ -122,7 +127,8 @@ class Player:
         self.engine.add_request(
             NewRequest(
                 op["id"], op["prompt_token_ids"], SamplingParams(max_tokens=op["max_tokens"], ignore_eos=True),
-                lora_name=lora_name, lora_id=lora_id, lora_path=lora_path, cache_salt=op["cache_salt"] or "",
+                priority=op.get("priority", 0), lora_name=lora_name, lora_id=lora_id, lora_path=lora_path,
+                cache_salt=op["cache_salt"] or "",
             )
         )  # fmt: skip
         self.engine.take_in()

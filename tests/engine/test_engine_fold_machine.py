@@ -19,6 +19,7 @@ from kvxray_engine.stream.handover import Handover
 from kvxray_engine.stream.recorded import to_message
 from kvxray_engine.stream.recorder import Recorder
 from kvxray_engine.stream.schema import NO_ORDINAL, BlockState
+from kvxray_engine.waiting_line import SchedulingPolicy
 
 SYSTEM_PROMPT = [*range(11)]
 
@@ -113,11 +114,14 @@ class FoldMachine(RuleBasedStateMachine):
         self.added = 0
 
     @rule(
-        shares=st.booleans(), tail=st.lists(st.integers(0, 5), min_size=1, max_size=12), max_tokens=st.integers(1, 15)
+        shares=st.booleans(),
+        tail=st.lists(st.integers(0, 5), min_size=1, max_size=12),
+        max_tokens=st.integers(1, 15),
+        priority=st.integers(0, 1),
     )
-    def add(self, shares: bool, tail: list[int], max_tokens: int) -> None:
-        prompt = (SYSTEM_PROMPT if shares else []) + tail
-        self.world.engine.add_request(NewRequest(f"r{self.added}", prompt, SamplingParams(max_tokens=max_tokens)))
+    def add(self, shares: bool, tail: list[int], max_tokens: int, priority: int) -> None:
+        prompt, sampling = (SYSTEM_PROMPT if shares else []) + tail, SamplingParams(max_tokens=max_tokens)
+        self.world.engine.add_request(NewRequest(f"r{self.added}", prompt, sampling, priority))
         self.added += 1
 
     @rule(steps=st.integers(1, 4))
@@ -130,9 +134,9 @@ class FoldMachine(RuleBasedStateMachine):
     def abort(self, back: int) -> None:
         self.world.engine.abort_request(f"r{max(0, self.added - 1 - back)}")
 
-    @rule()
-    def reset(self) -> None:
-        self.world.engine.reset_prefix_cache()
+    @rule(busy=st.booleans())
+    def reset(self, busy: bool) -> None:
+        self.world.engine.reset_prefix_cache(reset_running_requests=busy)
         self.world.follow()
 
     def teardown(self) -> None:
@@ -148,12 +152,19 @@ class UncachedFoldMachine(FoldMachine):
     config = {"enable_prefix_caching": False}
 
 
-@pytest.mark.parametrize("machine", [FoldMachine, LeakingFoldMachine, UncachedFoldMachine])
+class PriorityFoldMachine(FoldMachine):
+    config = {"policy": SchedulingPolicy.priority}
+
+
+@pytest.mark.parametrize("machine", [FoldMachine, LeakingFoldMachine, UncachedFoldMachine, PriorityFoldMachine])
 def test_the_folded_state_is_the_engines_after_every_step(machine: type[FoldMachine]) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=10, stateful_step_count=500, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+            max_examples=10,
+            stateful_step_count=500,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
         ),
     )
 

@@ -7,6 +7,7 @@ from kvxray_engine.engine import EngineConfig, LLMEngine
 from kvxray_engine.model_store import load_model
 from kvxray_engine.request import NewRequest
 from kvxray_engine.step_batch import SamplingParams
+from kvxray_engine.waiting_line import SchedulingPolicy
 
 SYSTEM_PROMPT = "You answer in one short sentence. Tools: search, read_file, run_sql. Numbers carry their unit. "
 QUESTIONS = [
@@ -39,7 +40,7 @@ class Run:
                 prompt = tokenizer.encode(SYSTEM_PROMPT + question + "!" * turn)
                 # Its random numbers follow from its seed, so that equal questions still differ.
                 sampling = SamplingParams(temperature, 0.9, seed=number, max_tokens=30, ignore_eos=True)
-                self.engine.add_request(NewRequest(name, prompt, sampling))
+                self.engine.add_request(NewRequest(name, prompt, sampling, priority=-number % 3))
                 if one_by_one:
                     self.finish()
                 elif number == 3:
@@ -77,6 +78,10 @@ def test_the_tokens_are_the_same_whatever_the_engine_does(temperature: float) ->
     pressed = Run(num_blocks=40, temperature=temperature)
     assert pressed.engine.scheduler.num_preemptions > 2
     assert pressed.answers == alone.answers, "preempted and computed again"
+
+    urgent = Run(num_blocks=40, policy=SchedulingPolicy.priority, temperature=temperature)
+    assert urgent.engine.scheduler.num_preemptions > 2
+    assert urgent.answers == alone.answers, "preempted by priority, some in the step that planned them"
 
     uncached = Run(num_blocks=49, enable_prefix_caching=False, temperature=temperature)
     assert uncached.engine.scheduler.num_preemptions > 2
