@@ -201,5 +201,7 @@ class Summary(Answer):
     state: StateView | None = Field(description="Null before the source was joined.")
     source: SourceView = Field(description="How it is followed.")
     requests: list[RequestRow] = Field(description="The first rows of the table.")
-    events: list[EventView] = Field(description="The newest events but those of every step, newest first.")
+    events: list[EventView] = Field(
+        description="The newest events, 30 of the kinds that tokens cause and 30 of the others; newest first."
+    )
     findings: list[Finding] = Field(description="Open findings.")

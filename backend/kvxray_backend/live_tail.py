@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
 import numpy as np
@@ -15,8 +15,11 @@ from kvxray_storage.event_rows import ChunkEvents, EventRow
 MAX_EVENTS: Final = 20_000
 MAX_MESSAGES: Final = 2_000
 
-ROUTINE_KINDS: Final = (Kind.StepStarted, Kind.StepCompleted, Kind.BlockFilled, Kind.TokensGenerated)
-"""What every step tells of everybody: left out of the tail that people watch."""
+STEP_KINDS: Final = frozenset({Kind.StepStarted, Kind.StepCompleted})
+TOKEN_KINDS: Final = frozenset({Kind.TokensGenerated, Kind.BlockFilled})
+"""What every step tells of every request: it would drown the rest of a tail that people watch."""
+
+OTHER_KINDS: Final = frozenset(Kind) - STEP_KINDS - TOKEN_KINDS
 
 
 class LiveTail:
@@ -40,19 +43,20 @@ class LiveTail:
         """Up to `limit` events from `seq` on, oldest first."""
         rows: list[EventRow] = []
         for message in self._messages:
-            if message.header.seq0 + message.header.n <= seq or len(rows) >= limit:
+            if not message.header.n or message.header.seq0 + message.header.n <= seq or len(rows) >= limit:
                 continue
             events = _events_of(message)
             positions = np.flatnonzero(events.seqs() >= seq)
             rows += events.rows(positions[: limit - len(rows)], names)
         return rows
 
-    def newest(self, limit: int, names: Mapping[int, str], without: tuple[Kind, ...] = ()) -> list[EventRow]:
-        """The last `limit` events that are not of a kind in `without`, newest first."""
+    def newest(self, limit: int, names: Mapping[int, str], kinds: Set[Kind] | None = None) -> list[EventRow]:
+        """The last `limit` events of these kinds (None: of all), newest first."""
+        wanted = [int(kind) for kind in (kinds if kinds is not None else frozenset(Kind))]
         rows: list[EventRow] = []
         for message, events in self._newest_first():
-            kinds = np.repeat(message.columns.kind, message.columns.events_by_operation())
-            positions = np.flatnonzero(~np.isin(kinds, [int(kind) for kind in without]))[::-1]
+            of_event = np.repeat(message.columns.kind, message.columns.events_by_operation())
+            positions = np.flatnonzero(np.isin(of_event, wanted))[::-1]
             rows += events.rows(positions[: limit - len(rows)], names)
             if len(rows) >= limit:
                 break

@@ -17,7 +17,7 @@ from kvxray_backend.api_types import BlockView, EpochView, EventView, HolderView
 from kvxray_backend.figure import Figure, Unit
 from kvxray_backend.figures import Reading, figures_of, state_counts
 from kvxray_backend.live_state import EpochSpan, LiveState
-from kvxray_backend.live_tail import ROUTINE_KINDS
+from kvxray_backend.live_tail import OTHER_KINDS, TOKEN_KINDS
 from kvxray_backend.moments import LIVE, Point, iso_time, iso_time_or_none
 from kvxray_backend.request_table_view import requests_view
 
@@ -125,14 +125,22 @@ def event_views(rows: Iterable[EventRow], epoch: int) -> list[EventView]:
 def summary(live: LiveState) -> Summary:
     """Everything a page shows beside the map."""
     with live.lock:
-        rows = live.tail.newest(SUMMARY_EVENTS, holder_ids(live), without=ROUTINE_KINDS)
         return Summary(
             state=state_view(live),
             source=source_view(live),
             requests=requests_view(live, SUMMARY_REQUESTS).requests,
-            events=event_views(rows, live.epoch or 0),
+            events=event_views(_tail_of_summary(live), live.epoch or 0),
             findings=list(live.findings),
         )
+
+
+def _tail_of_summary(live: LiveState) -> list[EventRow]:
+    """The newest events of the kinds that tokens cause and of all others, as many of each: those would leave no room
+    for these.
+    """
+    names = holder_ids(live)
+    rows = [row for kinds in (OTHER_KINDS, TOKEN_KINDS) for row in live.tail.newest(SUMMARY_EVENTS, names, kinds)]
+    return sorted(rows, key=lambda row: row.seq, reverse=True)
 
 
 def holder_ids(live: LiveState) -> Mapping[int, str]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
+from kvxray_engine.stream.codec import decode, encode, encode_descriptor
+from kvxray_engine.stream.columns import Columns
 from kvxray_engine.stream.schema import BlockState, Kind
 from kvxray_engine.stream.subscriber import Malformed, Published
 from kvxray_storage import history
 
 from tests.backend.follower_rig import FollowerRig
 from tests.backend.small_engine import SmallEngine
+from tests.backend.viewer import MustFetch, Viewer
 
 
 def test_joins_in_the_middle_by_snapshot_and_equals_the_engine(tmp_path: Path) -> None:
@@ -107,18 +111,20 @@ def test_messages_dropped_at_the_recorder_cost_history_but_not_exactness(tmp_pat
             assert {finding.state for finding in rig.changes if finding.kind == "gap"} == {"open", "ended"}
 
 
-def test_without_replay_and_snapshots_a_gap_is_shown_and_nothing_else_is_wrong(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", ["wire", "recorder"])
+def test_without_replay_and_snapshots_a_gap_is_shown_and_nothing_else_is_wrong(tmp_path: Path, where: str) -> None:
     with SmallEngine() as engine, FollowerRig(tmp_path, engine, snapshots=False, replay=False) as rig:
         rig.pump_until(lambda: rig.live.connection == "connected")
         engine.work(30)
         rig.pump_until_caught_up()
         engine.assert_folded(rig.block_map)
-        rig.wire_loss = 0.05
+        rig.wire_loss = 0.05 if where == "wire" else 0.0
+        engine.handover.loss = 0.05 if where == "recorder" else 0.0
         for _ in range(100):
             engine.work(2)
             rig.pump_until_caught_up(hurry_s=0.2)
             engine.assert_folded(rig.block_map, outside_unknown=True)
-        assert rig.num_lost > 3
+        assert rig.num_lost + engine.handover.num_refused > 3
         assert rig.live.counters.gaps > 0
         assert "gap" in rig.open_kinds()
         assert rig.block_map.counts()[BlockState.unknown] > 0
@@ -144,6 +150,26 @@ def test_a_snapshot_makes_everything_exact_again_and_the_gap_stays_in_history(tm
         (stored,) = [row for row in history.findings(rig.database, "engine") if row.kind == "gap"]
         assert stored.state == "ended"
         assert stored.sentence == f"3 messages with {gap.seq1 - gap.seq0 + 1} events of the stream are missing."
+
+
+def test_what_arrives_late_is_stored_and_its_gap_is_repaired(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine, replay=False) as rig:
+        rig.pump_until(lambda: rig.live.connection == "connected")
+        engine.work(10)
+        rig.pump_until_caught_up()
+        rig.wire_loss = 1.0
+        engine.work(2)
+        rig.pump_until(lambda: rig.num_lost == 2)
+        rig.wire_loss = 0.0
+        engine.work(3)
+        rig.pump_until_caught_up()
+        late = [Published(payload) for _, payload in engine.publisher.replay.between(10, 11)]
+        rig.pump(extra=late)
+        assert rig.log.flush(5)
+        key = rig.follower._history.key
+        (gap,) = history.gaps(rig.database, key, 10)
+        assert gap.repaired_ns is not None
+        assert [row.seq for row in history.events(rig.database, key, 0, 10**6)] == list(range(engine.recorder.next_seq))
 
 
 def test_following_late_without_snapshots_knows_only_what_it_was_told(tmp_path: Path) -> None:
@@ -280,6 +306,30 @@ def test_a_message_that_names_a_foreign_block_costs_a_gap_not_the_source(tmp_pat
         assert rig.live.counters.gaps == 1
         assert rig.live.counters.bad_messages == 1
         rig.pump_until(lambda: rig.log.flush(5))
+
+
+def test_a_changed_descriptor_is_followed_and_sends_viewers_for_a_snapshot(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
+        engine.work(10)
+        rig.pump_until_caught_up()
+        viewer = Viewer(rig.live)
+        recorder = engine.recorder
+        larger = msgspec.structs.replace(engine.publisher.descriptor, num_blocks=129, pools=())
+        header = msgspec.structs.replace(
+            decode(engine.publisher.replay.between(0, 0)[0][1]).header, type="descriptor", names=(),
+            wire_seq=recorder.next_wire_seq, seq0=recorder.next_seq, n=0, req0=recorder.next_req,
+            hash0=recorder.next_hash, descriptor=encode_descriptor(larger), totals=None,
+        )  # fmt: skip
+        rig.pump(extra=[Published(encode(header, Columns.empty()))])
+        assert rig.block_map.num_blocks == 129
+        assert rig.live.counters.bad_messages == 0
+        with pytest.raises(MustFetch):
+            viewer.update()
+        viewer.fetch()
+        viewer.assert_shows(rig.live)
+        assert rig.live.tail.since(0, 10**6, {})[-1].seq == recorder.next_seq - 1
+        assert rig.log.flush(5)
+        assert history.epochs(rig.database, "engine")[0].descriptor.num_blocks == 129
 
 
 def test_secrets_in_names_are_digested_before_they_are_kept(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from kvxray_backend.frames import (
     ref_bytes,
 )
 from kvxray_backend.live_state import MAX_DELTA_BLOCKS, LiveState
-from kvxray_backend.live_tail import MAX_EVENTS, MAX_MESSAGES, ROUTINE_KINDS, LiveTail
+from kvxray_backend.live_tail import MAX_EVENTS, MAX_MESSAGES, OTHER_KINDS, LiveTail
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.schema import UNKNOWN_U4, BlockState, Kind
 
@@ -158,7 +158,7 @@ def test_the_tail_gives_the_newest_first_and_leaves_the_routine_out() -> None:
     story.cache("a", 1)
     tail.add(story.step())
     names = {0: "a"}
-    newest = tail.newest(3, names, without=ROUTINE_KINDS)
+    newest = tail.newest(3, names, OTHER_KINDS - {Kind.RequestArrived})
     assert [(row.kind, row.block_id) for row in newest] == [
         (Kind.BlockCached, 1), (Kind.BlockAllocated, 2), (Kind.BlockAllocated, 1)
     ]  # fmt: skip

@@ -14,6 +14,7 @@ import pytest
 import zstandard
 from fastapi.testclient import TestClient
 from kvxray_engine.errors import UserError
+from kvxray_storage.event_log import EventLog
 
 from tests.backend.served import backend_of, caught_up, serving, source_of, until
 from tests.backend.small_engine import SmallEngine
@@ -43,6 +44,22 @@ def test_health_says_how_the_backend_is(client: TestClient, engine: SmallEngine)
     assert told["database"]["url_scheme"] == "sqlite"
     assert told["database"]["failed"] is None
     assert told["uptime_s"] > 0
+
+
+def test_health_is_degraded_while_the_database_refuses(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = "The disk is full; make room and kvxray goes on."
+    monkeypatch.setattr(EventLog, "failed", property(lambda _: sentence))
+    told = client.get("/api/health").json()
+    assert (told["status"], told["database"]["failed"]) == ("degraded", sentence)
+
+
+def test_stopping_the_app_leaves_no_thread(engine: SmallEngine, tmp_path: Path) -> None:
+    before = {thread.name for thread in threading.enumerate()}
+    with serving(tmp_path, source_of(engine)) as client:
+        engine.work(3)
+        caught_up(client, engine)
+    left = {thread.name for thread in threading.enumerate() if "kvxray" in thread.name} - before
+    assert left == set()
 
 
 def test_sources_say_how_they_are_followed(client: TestClient, engine: SmallEngine) -> None:

@@ -6,7 +6,9 @@ The log's queue is bounded: what it refuses becomes a gap of the stored history,
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from kvxray_engine.clock import Clock
@@ -24,6 +26,18 @@ QUEUE_FULL: Final = "the event log could not keep up"
 BEFORE_JOINING: Final = "kvxray was not following, and replay no longer had them"
 
 
+MAX_MISSING: Final = 1000
+
+
+@dataclass(slots=True, eq=False)
+class _Missing:
+    """A gap and the messages of it that came after all."""
+
+    gap: Gap
+    num_messages: int
+    filled: set[int] = field(default_factory=set)
+
+
 class EpochHistory:
     """Writes one epoch. Invariant: messages are appended in the order of their numbers."""
 
@@ -34,7 +48,7 @@ class EpochHistory:
         self.key = key
         self.cursor = cursor
         self.known_gaps = known_gaps
-        self.refused = 0
+        self._missing: deque[_Missing] = deque(maxlen=MAX_MISSING)
 
     @property
     def epoch(self) -> int:
@@ -44,13 +58,27 @@ class EpochHistory:
         """Messages in order; a refused one is recorded as missing."""
         for message in messages:
             if not self._log.append(self.key, message):
-                self.refused += 1
                 header = message.header
                 lost = Gap(header.wire_seq, header.wire_seq, header.seq0, header.seq0 + header.n - 1)
                 self.gap(lost, QUEUE_FULL)
 
     def gap(self, gap: Gap, reason: str) -> None:
+        """These messages are missing."""
         self._log.gap(self.key, gap.wire_seq0, gap.wire_seq1, gap.seq0, gap.seq1, self._clock.wall_ns(), reason)
+        self._missing.append(_Missing(gap, gap.wire_seq1 - gap.wire_seq0 + 1))
+
+    def fill(self, message: Message) -> None:
+        """A message that came too late for the live state: history takes it if it is missing there."""
+        wire_seq = message.header.wire_seq
+        for missing in self._missing:
+            gap = missing.gap
+            if gap.wire_seq0 <= wire_seq <= gap.wire_seq1 and wire_seq not in missing.filled:
+                if self._log.append(self.key, message):
+                    missing.filled.add(wire_seq)
+                if len(missing.filled) == missing.num_messages:
+                    self._missing.remove(missing)
+                    self._log.repair_gap(self.key, gap.wire_seq0, gap.wire_seq1, self._clock.wall_ns())
+                return
 
     def keyframe(self, block_map: BlockMap) -> None:
         """The whole state, as it is before the next message; a refused one is no loss, the next snapshot brings

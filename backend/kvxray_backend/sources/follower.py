@@ -157,6 +157,8 @@ class Follower:
         if self._backfill is not None and self._backfill.covers(wire_seq):
             self._backfill.offer(message, num_bytes, now_ns)
         elif self._sequencer is not None:
+            if wire_seq < self._sequencer.next_wire_seq and self._history is not None:
+                self._history.fill(message)
             self._sequencer.offer(message, num_bytes, now_ns)
         else:
             self._buffer.append((message, num_bytes))
