@@ -1,9 +1,9 @@
 """Decides, step by step, which tokens are computed: continuous batching, first come first served or by priority.
 
 A step first serves those that run, one decode token or a chunk of prefill each, then admits from the waiting line while
-tokens of the budget, seats and blocks last. When one that runs finds no block, the last admitted (by priority: the least
-urgent) is preempted: it gives back all its blocks, waits again and is computed again later, mostly out of the prefix
-cache. In a step that preempted nobody new is admitted. All as vLLM V1 does it.
+tokens of the budget, seats and blocks last. When one that runs finds no block, another is preempted, the last admitted
+or, by priority, the least urgent: it gives back all its blocks, waits again and is computed again later, mostly out of
+the prefix cache. In a step that preempted nobody new is admitted. All as vLLM V1 does it.
 
 This file moves requests between waiting and running; it knows no model, no clock beyond its readings, no thread.
 """

@@ -86,3 +86,6 @@ def test_help_and_mistakes_work_in_the_base_installation() -> None:
     assert served.returncode == 2
     assert "pip install 'kvxray[dashboard]'" in served.stderr
     assert "Traceback" not in served.stderr
+    calc = [sys.executable, "-c", code, "calc", "--model", "llama-2-70b", "--tokens", "32768"]
+    computed = subprocess.run(calc, capture_output=True, text=True, check=False)
+    assert "10,737,418,240 bytes" in computed.stdout
