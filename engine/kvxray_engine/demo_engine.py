@@ -118,7 +118,8 @@ def _load(options: DemoOptions) -> tuple[StepModel, Tokenizer, str]:
     """The model asked for, or the tiny one where it cannot be had; its tokenizer and name."""
     import torch
 
-    from kvxray_engine.model_store import fetch_smollm2, load_model
+    from kvxray_engine.model_loading import load_model
+    from kvxray_engine.model_store import fetch_smollm2
 
     torch.set_num_threads(options.threads or default_threads(os.cpu_count() or 1))
     name = options.model

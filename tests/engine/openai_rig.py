@@ -6,7 +6,7 @@ from collections.abc import Callable
 import openai
 import torch
 from kvxray_engine.engine import EngineConfig, LLMEngine
-from kvxray_engine.model_store import load_model
+from kvxray_engine.model_loading import load_model
 from kvxray_engine.server.access import AccessRules
 from kvxray_engine.server.engine_loop import EngineLoop
 from kvxray_engine.server.engine_server import EngineServer, ServerOptions

@@ -4,7 +4,7 @@ import pytest
 import torch
 from kvxray_engine.clock import VirtualClock
 from kvxray_engine.engine import EngineConfig, LLMEngine
-from kvxray_engine.model_store import load_model
+from kvxray_engine.model_loading import load_model
 from kvxray_engine.request import NewRequest
 from kvxray_engine.step_batch import SamplingParams
 from kvxray_engine.waiting_line import SchedulingPolicy

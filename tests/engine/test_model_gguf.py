@@ -53,7 +53,7 @@ def same_tensors(a, b) -> bool:
 
 def flat(weights) -> list[torch.Tensor]:
     layers = [getattr(layer, f.name) for layer in weights.layers for f in dataclasses.fields(layer)]
-    return [weights.embedding, weights.final_norm, weights.head, *layers]
+    return [weights.embedding, weights.final_norm, weights.head, *(tensor for tensor in layers if tensor is not None)]
 
 
 def keep(folder, file: GgufFile, config: ModelConfig):

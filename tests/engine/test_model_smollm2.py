@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from kvxray_engine.errors import UserError
-from kvxray_engine.model_store import SMOLLM2_WEIGHT_BYTES, fetch_smollm2, load_model
+from kvxray_engine.model_loading import load_model
+from kvxray_engine.model_store import SMOLLM2_WEIGHT_BYTES, fetch_smollm2
 from kvxray_engine.models.checkpoint import checkpoint_bytes
 from kvxray_engine.step_batch import SamplingParams
 

@@ -15,7 +15,8 @@ import zipfile
 import pytest
 from kvxray_engine import model_store
 from kvxray_engine.errors import UserError
-from kvxray_engine.model_store import cache_dir, fetch_smollm2, load_model, smollm2_folder
+from kvxray_engine.model_loading import load_model
+from kvxray_engine.model_store import cache_dir, fetch_smollm2, smollm2_folder
 from kvxray_engine.models.tiny import tiny_config, tiny_weights
 from kvxray_engine.step_batch import SamplingParams
 

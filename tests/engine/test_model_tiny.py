@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from kvxray_engine.model_store import load_model
+from kvxray_engine.model_loading import load_model
 from kvxray_engine.models.llama import LlamaModel
 from kvxray_engine.step_batch import NOT_SAMPLED, SamplingParams, ScheduledSequence, StepModel
 

@@ -1,18 +1,33 @@
-"""What shape a model has, and how config.json of Hugging Face names it. No weights, no torch."""
+"""What shape a model has, and the config.json that our own folders keep of it. No weights, no torch."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kvxray_engine.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
+class RopeScaling:
+    """How the frequencies of rotary positions are changed so that a model reads further than it was trained to.
+
+    linear: all are divided by `factor`. llama3: low ones are, high ones are kept, those between are blended; high and
+    low are counted in turns over `original_max_model_len` tokens.
+    """
+
+    kind: Literal["linear", "llama3"]
+    factor: float
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
+    original_max_model_len: int = 8192
+
+
+@dataclass(frozen=True, slots=True)
 class ModelConfig:
-    """The shape of one model of the Llama family."""
+    """The shape of one model of the Llama family: Llama itself, Qwen2 (biases), Qwen3 (norms on queries and keys)."""
 
     name: str
     vocab_size: int
@@ -28,26 +43,32 @@ class ModelConfig:
     tie_word_embeddings: bool  # the embedding is also the output head
     eos_token_ids: tuple[int, ...]
     bos_token_id: int | None = None
+    qkv_bias: bool = False
+    attention_out_bias: bool = False
+    qk_norm: bool = False  # queries and keys are normalised, head by head, before they are turned
+    rope_scaling: RopeScaling | None = None
 
     def __post_init__(self) -> None:
         assert self.num_heads % self.num_kv_heads == 0, "each kv head serves the same number of query heads"
         assert self.head_dim % 2 == 0, "rotary positions turn pairs of numbers"
 
     def save(self, path: Path) -> None:
-        """Write config.json as Hugging Face names things."""
-        path.write_text(json.dumps(self._to_hf(), indent=2) + "\n")
+        """Write config.json as Hugging Face names things. Plain Llamas only: that is all we convert and keep."""
+        plain = replace(self, qkv_bias=False, attention_out_bias=False, qk_norm=False, rope_scaling=None)
+        assert self == plain, "this file has no room for what sets the model apart from a Llama"
+        path.write_text(json.dumps(self._saved(), indent=2) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> ModelConfig:
         """Read what `save` wrote. UserError when it is not there or not readable."""
         try:
-            return cls._from_hf(json.loads(path.read_text()))
+            return cls._from_saved(json.loads(path.read_text()))
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UserError(
                 f"The model's {path} cannot be read ({_reason(error)}): delete its folder and fetch the model again."
             ) from error
 
-    def _to_hf(self) -> dict[str, Any]:
+    def _saved(self) -> dict[str, Any]:
         return {
             "model_type": "llama",
             "name": self.name,
@@ -67,7 +88,7 @@ class ModelConfig:
         }
 
     @classmethod
-    def _from_hf(cls, hf: dict[str, Any]) -> ModelConfig:
+    def _from_saved(cls, hf: dict[str, Any]) -> ModelConfig:
         if hf["model_type"] != "llama":
             raise ValueError(f"it describes a model of type {hf['model_type']}, not llama")
         return cls(

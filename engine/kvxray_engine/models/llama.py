@@ -6,11 +6,13 @@ are tokens of any number of sequences, side by side without padding.
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from kvxray_kernels.backend import AttentionBackend, AttentionMetadata
 
-from kvxray_engine.models.config import ModelConfig
+from kvxray_engine.models.config import ModelConfig, RopeScaling
 from kvxray_engine.models.weights import LayerWeights, LlamaWeights
 
 
@@ -57,12 +59,24 @@ class LlamaModel:
         backend: AttentionBackend,
     ) -> torch.Tensor:
         config = self.config
-        qkv = F.linear(self._norm(x, weights.input_norm), weights.qkv).view(x.shape[0], -1, config.head_dim)
+        num_heads = config.num_heads
+        qkv = F.linear(self._norm(x, weights.input_norm), weights.qkv, weights.qkv_bias)
+        qkv = qkv.view(x.shape[0], -1, config.head_dim)
         # Queries and keys are turned in one go: they are neighbours.
-        turned = _rotate(qkv[:, : config.num_heads + config.num_kv_heads], *rotation)
-        backend.write_kv(layer, turned[:, config.num_heads :], qkv[:, -config.num_kv_heads :], slot_mapping)
-        attended = backend.attend(layer, turned[:, : config.num_heads], metadata)
-        return F.linear(attended.reshape(x.shape[0], -1), weights.attention_out)
+        turned = _rotate(self._normed_qk(weights, qkv[:, : num_heads + config.num_kv_heads]), *rotation)
+        # A cache of another dtype is also attended over in it.
+        turned, value = turned.to(backend.dtype), qkv[:, -config.num_kv_heads :].to(backend.dtype)
+        backend.write_kv(layer, turned[:, num_heads:], value, slot_mapping)
+        attended = backend.attend(layer, turned[:, :num_heads], metadata).to(x.dtype)
+        return F.linear(attended.reshape(x.shape[0], -1), weights.attention_out, weights.attention_out_bias)
+
+    def _normed_qk(self, weights: LayerWeights, heads: torch.Tensor) -> torch.Tensor:
+        """Query and key heads [tokens, heads, head_dim], normalised where the model does that."""
+        if weights.query_norm is None or weights.key_norm is None:
+            return heads
+        num_heads, shape, eps = self.config.num_heads, (self.config.head_dim,), self.config.rms_norm_eps
+        query = F.rms_norm(heads[:, :num_heads], shape, weights.query_norm, eps)
+        return torch.cat([query, F.rms_norm(heads[:, num_heads:], shape, weights.key_norm, eps)], dim=1)
 
     def _mlp(self, weights: LayerWeights, x: torch.Tensor) -> torch.Tensor:
         gate, up = F.linear(self._norm(x, weights.mlp_norm), weights.gate_up).chunk(2, dim=-1)
@@ -76,8 +90,23 @@ def _rotary_table(config: ModelConfig, dtype: torch.dtype) -> tuple[torch.Tensor
     """Cosine and sine [max_model_len, head_dim] of the angle of each position (RoFormer, arXiv 2104.09864)."""
     half = torch.arange(0, config.head_dim, 2, dtype=torch.float32)
     frequencies = 1.0 / config.rope_theta ** (half / config.head_dim)
+    if config.rope_scaling is not None:
+        frequencies = _scaled(frequencies, config.rope_scaling)
     angles = torch.outer(torch.arange(config.max_model_len, dtype=torch.float32), frequencies).repeat(1, 2)
     return angles.cos().to(dtype), angles.sin().to(dtype)
+
+
+def _scaled(frequencies: torch.Tensor, scaling: RopeScaling) -> torch.Tensor:
+    """Frequencies [head_dim / 2] of a model that reads further than it was trained to.
+
+    linear: position interpolation (arXiv 2306.15595). llama3: as Llama 3.1 was released (`apply_scaling` of its code).
+    """
+    if scaling.kind == "linear":
+        return frequencies / scaling.factor
+    turns = scaling.original_max_model_len * frequencies / (2 * math.pi)
+    span = scaling.high_freq_factor - scaling.low_freq_factor
+    kept = ((turns - scaling.low_freq_factor) / span).clamp(0, 1)
+    return (1 - kept) * frequencies / scaling.factor + kept * frequencies
 
 
 def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

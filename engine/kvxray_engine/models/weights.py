@@ -8,7 +8,7 @@ Face's order, which turns dimension i together with i + head_dim / 2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 
@@ -29,6 +29,10 @@ class LayerWeights:
     mlp_norm: torch.Tensor
     gate_up: torch.Tensor  # rows: gate, up
     down: torch.Tensor
+    qkv_bias: torch.Tensor | None = None
+    attention_out_bias: torch.Tensor | None = None
+    query_norm: torch.Tensor | None = None  # [head_dim], the same for every head
+    key_norm: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,20 @@ class LlamaWeights:
         for name, shape in tensor_shapes(config).items():
             assert tuple(tensors[name].shape) == shape, f"{name} is {tuple(tensors[name].shape)}, expected {shape}"
         layers = [
-            LayerWeights(*(tensors[name] for name in layer_tensor_shapes(config, i))) for i in range(config.num_layers)
+            LayerWeights(**{field: tensors[name] for field, (name, _) in _layer_tensors(config, i).items()})
+            for i in range(config.num_layers)
         ]
         embedding = tensors[EMBEDDING]
         head = embedding if config.tie_word_embeddings else tensors[HEAD]
         return cls(embedding, tuple(layers), tensors[FINAL_NORM], head)
+
+    @property
+    def num_bytes(self) -> int:
+        """Of all tensors, each counted once."""
+        layers = [getattr(layer, field.name) for layer in self.layers for field in fields(layer)]
+        own_head = [] if self.head is self.embedding else [self.head]
+        tensors = [self.embedding, self.final_norm, *own_head, *(tensor for tensor in layers if tensor is not None)]
+        return sum(tensor.nbytes for tensor in tensors)
 
 
 def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -65,15 +78,27 @@ def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 
 
 def layer_tensor_shapes(config: ModelConfig, layer: int) -> dict[str, tuple[int, ...]]:
-    """The tensors of one layer, in the order of the fields of `LayerWeights`."""
-    prefix = f"model.layers.{layer}"
+    """Name and shape of the tensors of one layer."""
+    return dict(_layer_tensors(config, layer).values())
+
+
+def _layer_tensors(config: ModelConfig, layer: int) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Field of `LayerWeights` to name and shape, of the tensors that a layer of this model has."""
     query_size = config.num_heads * config.head_dim
     qkv_size = query_size + 2 * config.num_kv_heads * config.head_dim
-    return {
-        f"{prefix}.input_layernorm.weight": (config.hidden_size,),
-        f"{prefix}.self_attn.qkv_proj.weight": (qkv_size, config.hidden_size),
-        f"{prefix}.self_attn.o_proj.weight": (config.hidden_size, query_size),
-        f"{prefix}.post_attention_layernorm.weight": (config.hidden_size,),
-        f"{prefix}.mlp.gate_up_proj.weight": (2 * config.intermediate_size, config.hidden_size),
-        f"{prefix}.mlp.down_proj.weight": (config.hidden_size, config.intermediate_size),
+    tensors: dict[str, tuple[str, tuple[int, ...]]] = {
+        "input_norm": ("input_layernorm.weight", (config.hidden_size,)),
+        "qkv": ("self_attn.qkv_proj.weight", (qkv_size, config.hidden_size)),
+        "attention_out": ("self_attn.o_proj.weight", (config.hidden_size, query_size)),
+        "mlp_norm": ("post_attention_layernorm.weight", (config.hidden_size,)),
+        "gate_up": ("mlp.gate_up_proj.weight", (2 * config.intermediate_size, config.hidden_size)),
+        "down": ("mlp.down_proj.weight", (config.hidden_size, config.intermediate_size)),
     }
+    if config.qkv_bias:
+        tensors["qkv_bias"] = ("self_attn.qkv_proj.bias", (qkv_size,))
+    if config.attention_out_bias:
+        tensors["attention_out_bias"] = ("self_attn.o_proj.bias", (config.hidden_size,))
+    if config.qk_norm:
+        tensors["query_norm"] = ("self_attn.q_norm.weight", (config.head_dim,))
+        tensors["key_norm"] = ("self_attn.k_norm.weight", (config.head_dim,))
+    return {field: (f"model.layers.{layer}.{name}", shape) for field, (name, shape) in tensors.items()}
