@@ -24,6 +24,7 @@ from kvxray_engine.stream.subscriber import Published, Received, Subscriber
 from kvxray_storage import history
 from kvxray_storage.database import open_database
 from kvxray_storage.event_log import EventLog
+from kvxray_storage.records import EpochKey
 
 from tests.backend.small_engine import SmallEngine
 
@@ -87,6 +88,12 @@ class FollowerRig:
     def block_map(self) -> BlockMap:
         assert self.live.block_map is not None, "the source has not been joined"
         return self.live.block_map
+
+    @property
+    def key(self) -> EpochKey:
+        """Where the followed epoch is in the event log."""
+        assert self.follower.joined is not None, "the source has not been joined"
+        return self.follower.joined.history.key
 
     def pump(self, wait_s: float = 0.005, extra: list[Received] | None = None) -> None:
         """One turn of what the source's thread does."""

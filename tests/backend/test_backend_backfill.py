@@ -101,6 +101,3 @@ def test_the_answer_to_a_dropped_request_is_nobodys() -> None:
     desk.ask(7, 7, 0)
     assert desk.ended() is None
     assert desk.ended() == (7, 7)
-    desk.ask(8, 8, 0)
-    desk.reset()
-    assert desk.ended() is None

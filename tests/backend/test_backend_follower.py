@@ -39,7 +39,7 @@ def test_history_reaches_back_before_the_join_as_far_as_replay_does(tmp_path: Pa
         with FollowerRig(tmp_path, engine) as rig:
             rig.pump_until_caught_up()
             assert rig.log.flush(5)
-            key = rig.follower._history.key
+            key = rig.key
             stored = history.events(rig.database, key, 0, 10**6)
             assert [row.seq for row in stored] == list(range(engine.recorder.next_seq))
             assert history.gaps(rig.database, key, 10) == []
@@ -51,7 +51,7 @@ def test_history_begins_where_replay_can_and_calls_nothing_missing(tmp_path: Pat
         with FollowerRig(tmp_path, engine) as rig:
             rig.pump_until_caught_up()
             assert rig.log.flush(5)
-            key = rig.follower._history.key
+            key = rig.key
             stored = history.events(rig.database, key, 0, 10**6)
             assert 0 < stored[0].seq < stored[-1].seq == engine.recorder.next_seq - 1
             assert history.gaps(rig.database, key, 10) == []
@@ -70,7 +70,7 @@ def test_a_message_lost_on_the_wire_is_fetched_again(tmp_path: Path) -> None:
             engine.assert_folded(rig.block_map)
             assert rig.live.counters.gaps == 0
             assert rig.log.flush(5)
-            key = rig.follower._history.key
+            key = rig.key
             assert [row.seq for row in history.events(rig.database, key, 0, 10**6)] == list(
                 range(engine.recorder.next_seq)
             )
@@ -106,7 +106,7 @@ def test_messages_dropped_at_the_recorder_cost_history_but_not_exactness(tmp_pat
             assert rig.live.counters.gaps > 0
             assert rig.live.counters.drops == engine.handover.num_refused
             assert rig.log.flush(5)
-            gaps = history.gaps(rig.database, rig.follower._history.key, 1000)
+            gaps = history.gaps(rig.database, rig.key, 1000)
             assert sum(gap.wire_seq1 - gap.wire_seq0 + 1 for gap in gaps) >= engine.handover.num_refused - 1
             assert {finding.state for finding in rig.changes if finding.kind == "gap"} == {"open", "ended"}
 
@@ -145,7 +145,7 @@ def test_a_snapshot_makes_everything_exact_again_and_the_gap_stays_in_history(tm
         engine.assert_folded(rig.block_map)
         assert rig.live.counters.gaps == 1
         assert rig.log.flush(5)
-        (gap,) = history.gaps(rig.database, rig.follower._history.key, 10)
+        (gap,) = history.gaps(rig.database, rig.key, 10)
         assert gap.wire_seq1 - gap.wire_seq0 + 1 == 3
         (stored,) = [row for row in history.findings(rig.database, "engine") if row.kind == "gap"]
         assert stored.state == "ended"
@@ -166,7 +166,7 @@ def test_what_arrives_late_is_stored_and_its_gap_is_repaired(tmp_path: Path) -> 
         late = [Published(payload) for _, payload in engine.publisher.replay.between(10, 11)]
         rig.pump(extra=late)
         assert rig.log.flush(5)
-        key = rig.follower._history.key
+        key = rig.key
         (gap,) = history.gaps(rig.database, key, 10)
         assert gap.repaired_ns is not None
         assert [row.seq for row in history.events(rig.database, key, 0, 10**6)] == list(range(engine.recorder.next_seq))
@@ -231,7 +231,7 @@ def test_following_again_after_a_restart_of_the_backend_goes_on_with_the_history
             rig.pump_until_caught_up()
             assert rig.live.epoch == 1
             assert rig.log.flush(5)
-            key = rig.follower._history.key
+            key = rig.key
             stored = [row.seq for row in history.events(rig.database, key, 0, 10**6)]
             assert stored == list(range(engine.recorder.next_seq))
             assert not [finding for finding in rig.changes if finding.kind == "restart"]
@@ -247,7 +247,7 @@ def test_what_happened_while_the_backend_was_down_is_a_gap_when_replay_lacks_it(
         with FollowerRig(tmp_path, engine) as rig:
             rig.pump_until_caught_up()
             assert rig.log.flush(5)
-            key = rig.follower._history.key
+            key = rig.key
             (gap,) = history.gaps(rig.database, key, 10)
             assert gap.seq0 == seen + 1
             stored = [row.seq for row in history.events(rig.database, key, 0, 10**6)]

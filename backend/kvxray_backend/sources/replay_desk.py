@@ -46,8 +46,3 @@ class ReplayDesk:
     def drop(self) -> None:
         """What was asked for is not wanted any more; its answer, when it comes, is nobody's."""
         self.newest = None
-
-    def reset(self) -> None:
-        """Another publisher: no answer of the earlier one will come."""
-        self.newest = None
-        self._answers_due = 0
