@@ -29,6 +29,7 @@ from kvxray_engine.server.openai_answers import ChatShape, CompletionShape, Head
 from kvxray_engine.server.openai_requests import BadBody, ChatBody, CompletionBody, GenerationBody, parse_body
 from kvxray_engine.step_batch import SamplingParams
 from kvxray_engine.tokenizer import Tokenizer
+from kvxray_engine.waiting_line import SchedulingPolicy
 
 DEFAULT_COMPLETION_TOKENS: Final = 16
 DEFAULT_TEMPERATURE: Final = 1.0
@@ -101,6 +102,8 @@ class OpenAIServer:
                 "more are asked for: shorten one of them.",
                 "max_tokens",
             )
+        if body.priority and self.engine.engine.config.policy is not SchedulingPolicy.priority:
+            raise BadBody("priority needs an engine that runs with --scheduling-policy priority.", "priority")
         seed = self._seeds.randrange(2**62) if body.seed is None else body.seed
         sampling = SamplingParams(
             temperature=DEFAULT_TEMPERATURE if body.temperature is None else body.temperature,
