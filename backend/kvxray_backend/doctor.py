@@ -136,8 +136,9 @@ def check_dashboard() -> Check:
 def check_database() -> Check:
     if not _installed("sqlalchemy") or not _installed("alembic"):
         return Check("Database", "optional", "Not looked for: that needs kvxray[dashboard].")
-    from kvxray_backend.settings import load_settings
     from sqlalchemy.engine import make_url
+
+    from kvxray_backend.settings import load_settings
 
     try:
         url = make_url(load_settings().database)
