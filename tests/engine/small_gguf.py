@@ -41,6 +41,7 @@ def write_gguf(
     quantised: bool = False,
     architecture: str = "llama",
     splitting: str = "smollm",
+    add_bos: bool | None = False,
     extra_tensor: str | None = None,
     missing_tensor: str | None = None,
 ) -> None:
@@ -52,10 +53,11 @@ def write_gguf(
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_heads)
     writer.add_head_count_kv(config.num_kv_heads)
+    writer.add_key_length(config.head_dim)
     writer.add_rope_freq_base(config.rope_theta)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    _add_tokenizer(writer, splitting)
-    tensors = dict(_tensors(config, weights))
+    _add_tokenizer(writer, splitting, add_bos)
+    tensors = dict(_tensors(config, weights, architecture))
     if extra_tensor:
         tensors[extra_tensor] = torch.ones(32)
     if missing_tensor:
@@ -73,7 +75,7 @@ def write_gguf(
     writer.close()
 
 
-def _add_tokenizer(writer: GGUFWriter, splitting: str) -> None:
+def _add_tokenizer(writer: GGUFWriter, splitting: str, add_bos: bool | None) -> None:
     tokens, merges = small_vocabulary()
     control, normal = gguf.TokenType.CONTROL, gguf.TokenType.NORMAL
     writer.add_tokenizer_model("gpt2")
@@ -83,25 +85,35 @@ def _add_tokenizer(writer: GGUFWriter, splitting: str) -> None:
     writer.add_token_merges(merges)
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
-    writer.add_add_bos_token(False)
+    if add_bos is not None:
+        writer.add_add_bos_token(add_bos)
     writer.add_chat_template(TEMPLATE)
 
 
-def _tensors(config: ModelConfig, weights: LlamaWeights):
+def _tensors(config: ModelConfig, weights: LlamaWeights, architecture: str):
+    def ordered(rows: torch.Tensor, num_heads: int) -> torch.Tensor:
+        return _interleaved(rows, num_heads) if architecture == "llama" else rows
+
     yield "token_embd.weight", weights.embedding
     sizes = [config.num_heads * config.head_dim] + 2 * [config.num_kv_heads * config.head_dim]
     for i, layer in enumerate(weights.layers):
         query, key, value = layer.qkv.split(sizes)
         gate, up = layer.gate_up.chunk(2)
         yield f"blk.{i}.attn_norm.weight", layer.input_norm
-        yield f"blk.{i}.attn_q.weight", _interleaved(query, config.num_heads)
-        yield f"blk.{i}.attn_k.weight", _interleaved(key, config.num_kv_heads)
+        yield f"blk.{i}.attn_q.weight", ordered(query, config.num_heads)
+        yield f"blk.{i}.attn_k.weight", ordered(key, config.num_kv_heads)
         yield f"blk.{i}.attn_v.weight", value
         yield f"blk.{i}.attn_output.weight", layer.attention_out
         yield f"blk.{i}.ffn_norm.weight", layer.mlp_norm
         yield f"blk.{i}.ffn_gate.weight", gate
         yield f"blk.{i}.ffn_up.weight", up
         yield f"blk.{i}.ffn_down.weight", layer.down
+        if layer.qkv_bias is not None:
+            for part, bias in zip("qkv", layer.qkv_bias.split(sizes), strict=True):
+                yield f"blk.{i}.attn_{part}.bias", bias
+        if layer.query_norm is not None and layer.key_norm is not None:
+            yield f"blk.{i}.attn_q_norm.weight", layer.query_norm
+            yield f"blk.{i}.attn_k_norm.weight", layer.key_norm
     yield "output_norm.weight", weights.final_norm
     if not config.tie_word_embeddings:
         yield "output.weight", weights.head

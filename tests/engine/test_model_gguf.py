@@ -1,19 +1,26 @@
 """GGUF files: what llama.cpp's converter wrote comes back as the tensors, shape and tokenizer it was made from."""
 
 import dataclasses
+import inspect
 
 import pytest
+import tokenizers
 import torch
 from kvxray_engine.errors import UserError
+from kvxray_engine.model_loading import open_model
 from kvxray_engine.models.checkpoint import read_checkpoint, write_checkpoint
 from kvxray_engine.models.config import ModelConfig
 from kvxray_engine.models.gguf_tokenizer import gguf_tokenizer
 from kvxray_engine.models.gguf_weights import GgufFile
 from kvxray_engine.models.tiny import tiny_config, tiny_weights
+from kvxray_engine.step_batch import SamplingParams
 from tokenizers import pre_tokenizers
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, Qwen2Tokenizer
+from transformers.convert_slow_tokenizer import TikTokenConverter
 
+from tests.engine.model_driver import generate
 from tests.engine.small_gguf import small_vocabulary, write_gguf
+from tests.engine.small_hf import write_folder
 
 TEXTS = [
     "the cache holds the block",
@@ -120,6 +127,67 @@ def test_a_gpt2_tokenizer_leaves_digits_together(tmp_path, config, weights):
         assert ours.encode(text) == theirs.encode(text, add_special_tokens=False).ids, text
 
 
+def qwen2_tokenizer() -> tokenizers.Tokenizer:
+    """transformers' own, over our small vocabulary."""
+    tokens, merges = small_vocabulary()
+    pairs = [tuple(merge.split(" ")) for merge in merges]
+    theirs = Qwen2Tokenizer(vocab={token: i for i, token in enumerate(tokens)}, merges=pairs)
+    return theirs.backend_tokenizer
+
+
+def llama3_tokenizer() -> tokenizers.Tokenizer:
+    """Our small vocabulary, cut by the pattern that transformers' converter of Meta's files has."""
+    tokens, merges = small_vocabulary()
+    pairs = [tuple(merge.split(" ")) for merge in merges]
+    vocab = {token: i for i, token in enumerate(tokens)}
+    theirs = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocab, merges=pairs, ignore_merges=True))
+    pattern = inspect.signature(TikTokenConverter.__init__).parameters["pattern"].default
+    theirs.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    return theirs
+
+
+@pytest.mark.parametrize(("splitting", "theirs"), [("qwen2", qwen2_tokenizer), ("llama-bpe", llama3_tokenizer)])
+def test_the_cuts_of_qwen_and_llama_3_are_those_of_transformers(tmp_path, config, weights, splitting, theirs):
+    write_gguf(tmp_path / "small.gguf", config, weights, splitting=splitting)
+    ours, theirs = gguf_tokenizer(GgufFile(tmp_path / "small.gguf")), theirs()
+    for text in [*TEXTS, "WE'LL can't 'tis  12345 a1b22\r\n\r\n  x!?\n..", "e\u0301 \ufb01 \u2460"]:
+        if "<|" not in text:
+            assert ours.encode(text) == theirs.encode(text, add_special_tokens=False).ids, text
+
+
+@pytest.mark.parametrize(
+    ("splitting", "told", "prepends"),
+    [("llama-bpe", None, True), ("llama-bpe", False, False), ("smollm", None, False), ("smollm", True, True)],
+)
+def test_a_text_begins_with_a_token_where_the_file_wants_it(tmp_path, config, weights, splitting, told, prepends):
+    write_gguf(tmp_path / "small.gguf", config, weights, splitting=splitting, add_bos=told)
+    tokenizer = gguf_tokenizer(GgufFile(tmp_path / "small.gguf"))
+    plain = tokenizer.encode("the cache")
+    assert tokenizer.encode("the cache", add_special_tokens=True) == ([1, *plain] if prepends else plain)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "qwen2_tied"])
+def test_a_file_runs_like_the_folder_it_was_made_of(tmp_path, family):
+    """The folder is held to transformers elsewhere."""
+    folder = open_model(str(write_folder(tmp_path / "folder", family)))
+    config, weights = folder.model.config, folder.model.weights
+    write_gguf(tmp_path / "small.gguf", config, weights, architecture=family.split("_")[0], splitting="qwen2")
+    file = open_model(str(tmp_path / "small.gguf"))
+    assert file.model.config == dataclasses.replace(config, name="small")
+    assert same_tensors(file.model.weights, weights)
+    prompt = file.tokenizer.encode("the free block holds")
+    outputs = [
+        generate(opened.with_cache(20, 16, "float32"), [prompt], SamplingParams(max_tokens=20))
+        for opened in (folder, file)
+    ]
+    assert outputs[0] == outputs[1]
+
+
 def test_the_chat_template_of_the_file_is_used(path):
     tokenizer = gguf_tokenizer(GgufFile(path))
     expected = "<|im_start|>user\nthe block<|im_end|>\n<|im_start|>assistant\n"
@@ -158,8 +226,8 @@ def test_a_model_that_would_run_wrongly_is_refused(tmp_path, config, weights, ch
 
 
 def test_a_tokenizer_that_would_split_wrongly_is_refused(tmp_path, config, weights):
-    write_gguf(tmp_path / "odd.gguf", config, weights, splitting="qwen2")
-    with pytest.raises(UserError, match="splits text the way of qwen2"):
+    write_gguf(tmp_path / "odd.gguf", config, weights, splitting="tekken")
+    with pytest.raises(UserError, match="splits text the way of tekken"):
         gguf_tokenizer(GgufFile(tmp_path / "odd.gguf"))
 
 

@@ -1,8 +1,9 @@
 """Reads a GGUF file: the shape of its model and its dequantised tensors, in our names, fused and in our row order.
 
-Only the llama architecture. llama.cpp stores the rows of queries and keys so that neighbours turn together; ours, like
-Hugging Face's, turn the two halves of a head together, so those rows are put back. Anything in the file that this code
-would have to ignore is an error: a model that runs wrongly is worse than one that does not run.
+The llama, qwen2 and qwen3 architectures. In files of the first, llama.cpp stores the rows of queries and keys so that
+neighbours turn together; ours, like Hugging Face's, turn the two halves of a head together, so those rows are put back.
+Anything in the file that this code would have to ignore is an error: a model that runs wrongly is worse than one that
+does not run.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from gguf.quants import dequantize
 from kvxray_engine.errors import UserError
 from kvxray_engine.models.config import ModelConfig
 
-ARCHITECTURE = "llama"
+ARCHITECTURES = ("llama", "qwen2", "qwen3")
 
 
 class GgufFile:
-    """An opened GGUF file of a Llama model. UserError when it is none."""
+    """An opened GGUF file of a model that can be run. UserError when it is none."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -34,9 +35,12 @@ class GgufFile:
                 f"{path} is not a readable GGUF file ({str(error).rstrip('.') or type(error).__name__}): "
                 "fetch it again or name another one."
             ) from error
-        architecture = self.field("general.architecture")
-        if architecture != ARCHITECTURE:
-            raise UserError(f"{path} holds a model of the {architecture} architecture: only {ARCHITECTURE} can be run.")
+        self.architecture = str(self.field("general.architecture"))
+        if self.architecture not in ARCHITECTURES:
+            raise UserError(
+                f"{path} holds a model of the {self.architecture} architecture: only {', '.join(ARCHITECTURES)} can be "
+                "run."
+            )
         self._tensors = {tensor.name: tensor for tensor in self._reader.tensors}
 
     def field(self, key: str) -> Any:
@@ -54,26 +58,34 @@ class GgufFile:
     def config(self, name: str) -> ModelConfig:
         """The model's shape. UserError when it needs something this code does not do."""
         self._refuse_unknown()
-        hidden_size = int(self.field("llama.embedding_length"))
-        num_heads = int(self.field("llama.attention.head_count"))
+        hidden_size = int(self._shape("embedding_length"))
+        num_heads = int(self._shape("attention.head_count"))
         bos = self.optional_field("tokenizer.ggml.bos_token_id")
         return ModelConfig(
             name=name,
             vocab_size=int(self._tensors["token_embd.weight"].shape[1]),
             hidden_size=hidden_size,
-            intermediate_size=int(self.field("llama.feed_forward_length")),
-            num_layers=int(self.field("llama.block_count")),
+            intermediate_size=int(self._shape("feed_forward_length")),
+            num_layers=int(self._shape("block_count")),
             num_heads=num_heads,
-            num_kv_heads=int(self.optional_field("llama.attention.head_count_kv") or num_heads),
-            head_dim=int(self.optional_field("llama.attention.key_length") or hidden_size // num_heads),
-            max_model_len=int(self.field("llama.context_length")),
-            rope_theta=float(self.optional_field("llama.rope.freq_base") or 10_000.0),
+            num_kv_heads=int(self._optional_shape("attention.head_count_kv") or num_heads),
+            head_dim=int(self._optional_shape("attention.key_length") or hidden_size // num_heads),
+            max_model_len=int(self._shape("context_length")),
+            rope_theta=float(self._optional_shape("rope.freq_base") or 10_000.0),
             # Stored as float32: 1e-5 comes back as 9.999999747378752e-06, which models do not mean.
-            rms_norm_eps=float(f"{self.field('llama.attention.layer_norm_rms_epsilon'):.6g}"),
+            rms_norm_eps=float(f"{self._shape('attention.layer_norm_rms_epsilon'):.6g}"),
             tie_word_embeddings="output.weight" not in self._tensors,
-            eos_token_ids=(int(self.field("tokenizer.ggml.eos_token_id")),),
+            eos_token_ids=self.eos_token_ids(),
             bos_token_id=None if bos is None else int(bos),
+            qkv_bias=self.architecture == "qwen2",
+            qk_norm=self.architecture == "qwen3",
         )
+
+    def eos_token_ids(self) -> tuple[int, ...]:
+        """The token that ends a text, and the one that ends a turn where it is another."""
+        ends = [int(self.field("tokenizer.ggml.eos_token_id"))]
+        turn = self.optional_field("tokenizer.ggml.eot_token_id")
+        return tuple(dict.fromkeys(ends if turn is None else [*ends, int(turn)]))
 
     def tensors(self, config: ModelConfig) -> Iterator[tuple[str, torch.Tensor]]:
         """Every tensor of `tensor_shapes(config)`, in that order, float32; one is held at a time."""
@@ -86,8 +98,11 @@ class GgufFile:
 
     def _layer_tensors(self, config: ModelConfig, i: int) -> Iterator[tuple[str, torch.Tensor]]:
         ours, theirs = f"model.layers.{i}", f"blk.{i}"
-        query = _halves_together(self._matrix(f"{theirs}.attn_q.weight"), config.num_heads)
-        key = _halves_together(self._matrix(f"{theirs}.attn_k.weight"), config.num_kv_heads)
+        query = self._matrix(f"{theirs}.attn_q.weight")
+        key = self._matrix(f"{theirs}.attn_k.weight")
+        if self.architecture == "llama":
+            query = _halves_together(query, config.num_heads)
+            key = _halves_together(key, config.num_kv_heads)
         value = self._matrix(f"{theirs}.attn_v.weight")
         gate_up = [self._matrix(f"{theirs}.ffn_gate.weight"), self._matrix(f"{theirs}.ffn_up.weight")]
         yield f"{ours}.input_layernorm.weight", self._matrix(f"{theirs}.attn_norm.weight")
@@ -96,6 +111,18 @@ class GgufFile:
         yield f"{ours}.post_attention_layernorm.weight", self._matrix(f"{theirs}.ffn_norm.weight")
         yield f"{ours}.mlp.gate_up_proj.weight", torch.cat(gate_up)
         yield f"{ours}.mlp.down_proj.weight", self._matrix(f"{theirs}.ffn_down.weight")
+        if config.qkv_bias:
+            biases = [self._matrix(f"{theirs}.attn_{part}.bias") for part in "qkv"]
+            yield f"{ours}.self_attn.qkv_proj.bias", torch.cat(biases)
+        if config.qk_norm:
+            yield f"{ours}.self_attn.q_norm.weight", self._matrix(f"{theirs}.attn_q_norm.weight")
+            yield f"{ours}.self_attn.k_norm.weight", self._matrix(f"{theirs}.attn_k_norm.weight")
+
+    def _shape(self, key: str) -> Any:
+        return self.field(f"{self.architecture}.{key}")
+
+    def _optional_shape(self, key: str) -> Any | None:
+        return self.optional_field(f"{self.architecture}.{key}")
 
     def _matrix(self, name: str) -> torch.Tensor:
         tensor: ReaderTensor = self._tensors[name]
@@ -109,13 +136,14 @@ class GgufFile:
 
     def _refuse_unknown(self) -> None:
         """UserError unless the file holds exactly the tensors that this code uses, and no scaled positions."""
-        layers = range(int(self.field("llama.block_count")))
-        needed = {"token_embd.weight", "output_norm.weight"} | {f"blk.{i}.{n}.weight" for i in layers for n in _PARTS}
+        parts = (*_PARTS, *_PARTS_OF.get(self.architecture, ()))
+        layers = range(int(self._shape("block_count")))
+        needed = {"token_embd.weight", "output_norm.weight"} | {f"blk.{i}.{part}" for i in layers for part in parts}
         for name in sorted(needed - self._tensors.keys()):
             raise UserError(f"{self.path} lacks the tensor {name}: it is damaged or only a part, so fetch it again.")
         for name in sorted(self._tensors.keys() - needed - {"output.weight"}):
             raise UserError(f"{self.path} has a tensor {name} that cannot be run yet: name another model.")
-        scaling = self.optional_field("llama.rope.scaling.type")
+        scaling = self._optional_shape("rope.scaling.type")
         if scaling not in (None, "none"):
             raise UserError(
                 f"{self.path} scales its positions ({scaling}), which cannot be run yet: name another model."
@@ -123,16 +151,20 @@ class GgufFile:
 
 
 _PARTS = (
-    "attn_norm",
-    "attn_q",
-    "attn_k",
-    "attn_v",
-    "attn_output",
-    "ffn_norm",
-    "ffn_gate",
-    "ffn_up",
-    "ffn_down",
+    "attn_norm.weight",
+    "attn_q.weight",
+    "attn_k.weight",
+    "attn_v.weight",
+    "attn_output.weight",
+    "ffn_norm.weight",
+    "ffn_gate.weight",
+    "ffn_up.weight",
+    "ffn_down.weight",
 )
+_PARTS_OF = {
+    "qwen2": ("attn_q.bias", "attn_k.bias", "attn_v.bias"),
+    "qwen3": ("attn_q_norm.weight", "attn_k_norm.weight"),
+}
 
 
 def _halves_together(rows: torch.Tensor, num_heads: int) -> torch.Tensor:
