@@ -103,6 +103,22 @@ class BlockPool:
         self.recorder.rows(Kind.BlockAllocated, Cause.none, req, blocks)
         return blocks
 
+    def claim(self, blocks: list[int], req: int) -> None:
+        """These free blocks, for holder `req`: for those who choose addresses themselves. Else like `allocate`."""
+        assert not any(self.ref_cnt[block] for block in blocks), "a block that somebody holds cannot be claimed"
+        evicted = [block for block in blocks if self.block_hash[block] is not None]
+        if evicted:
+            self._drop_hashes(evicted)
+            self.recorder.rows(Kind.BlockEvicted, Cause.allocation, req, evicted)
+        for block in blocks:
+            self._unlink(block)
+            self.ref_cnt[block] = 1
+            self.slots[block] = 0
+        self.num_free -= len(blocks)
+        self.ref_sum += len(blocks)
+        self.high_water = max(self.high_water, max(blocks, default=0) + 1)
+        self.recorder.rows(Kind.BlockAllocated, Cause.none, req, blocks)
+
     def touch(self, blocks: list[int], req: int) -> None:
         """Holder `req` references cached blocks: those nobody referenced leave the free queue."""
         refs, following, previous = self.ref_cnt, self._next, self._previous
@@ -205,6 +221,11 @@ class BlockPool:
             assert len(blocks) < self.num_blocks, "the free queue runs in a circle"
             block = self._next[block]
         return blocks
+
+    def _unlink(self, block: int) -> None:
+        before, after = self._previous[block], self._next[block]
+        self._next[before] = after
+        self._previous[after] = before
 
     def _append(self, blocks: list[int]) -> None:
         following, previous, end = self._next, self._previous, self.num_blocks

@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from kvxray_engine.baselines import Allocation, make_manager
 from kvxray_engine.block_pool import BlockPool, FreeOrder
 from kvxray_engine.clock import Clock, SystemClock
 from kvxray_engine.errors import UserError
 from kvxray_engine.inbox import Inbox
-from kvxray_engine.kv_cache_manager import KVCacheManager
 from kvxray_engine.prefix_cache import PrefixCache
 from kvxray_engine.request import FinishReason, NewRequest, Request
 from kvxray_engine.scheduler import Scheduler, StepPlan
@@ -41,12 +41,13 @@ class EngineConfig:
     watermark: float = 0.0  # share of the pool an admission leaves free while others run
     free_order: FreeOrder = FreeOrder.unhashed_first
     policy: SchedulingPolicy = SchedulingPolicy.fcfs
+    allocation: Allocation = Allocation.paged  # the others, for comparison, share nothing
     leak_on_abort: bool = False  # a fault on purpose: aborted requests keep their blocks
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequestOutput:
-    """What a step brought one request; `finish_reason` None while it goes on."""
+    """What a step brought one request; `finish_reason` None while it goes on. Not frozen, for the sake of speed."""
 
     request_id: str
     new_token_ids: list[int]
@@ -70,8 +71,10 @@ class LLMEngine:
         self.clock = clock or SystemClock()
         self.pool = BlockPool(model.num_blocks, model.block_size, self.recorder, self.config.free_order)
         self.max_model_len = self._longest_sequence()
-        self.prefix_cache = PrefixCache(self.pool, self.config.enable_prefix_caching)
-        self.manager = KVCacheManager(self.pool, self.prefix_cache, self.config.watermark)
+        allocation = self.config.allocation
+        shares = self.config.enable_prefix_caching and allocation is Allocation.paged
+        self.prefix_cache = PrefixCache(self.pool, shares)
+        self.manager = make_manager(allocation, self.pool, self.prefix_cache, self.config.watermark, self.max_model_len)
         self.scheduler = Scheduler(
             self.manager, self.recorder, self.clock, self.config.max_num_seqs,
             self.config.max_num_batched_tokens, self.config.leak_on_abort, self.config.policy,

@@ -8,11 +8,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from kvxray_engine.block_pool import BlockPool
 from kvxray_engine.prefix_cache import PrefixCache
 from kvxray_engine.request import Request
 from kvxray_engine.stream.schema import Cause
+
+
+@dataclass(slots=True)
+class SlotUse:
+    """Slots of all block tables given back so far, and those of them that were written. A block counts once a table."""
+
+    reserved: int = 0
+    written: int = 0
+
+    @property
+    def waste_ratio(self) -> float | None:
+        """Reserved slots never written / reserved slots; None before anything was given back."""
+        return 1 - self.written / self.reserved if self.reserved else None
 
 
 class KVCacheManager:
@@ -27,6 +41,7 @@ class KVCacheManager:
         self.prefix_cache = prefix_cache
         self.watermark_blocks = int(watermark * pool.num_blocks)
         self.leaked_holds: list[tuple[int, int]] = []
+        self.slot_use = SlotUse()
 
     def can_admit(self, request: Request, num_new_tokens: int, hits: list[int], others_run: bool) -> bool:
         """Whether a waiting request fits: these hits, this chunk, and, in time, the whole of its known tokens, so that
@@ -41,20 +56,20 @@ class KVCacheManager:
         keys and values of that layer are written, so that even a request of the same step may share them.
         """
         hits = hits or []
-        pool, table = self.pool, request.block_table
+        table, size = request.block_table, self.pool.block_size
         assert not (hits and table), "prefix hits come first in a block table"
-        end = request.num_computed_tokens + len(hits) * pool.block_size + num_new_tokens
-        missing = self._blocks_for(end) - len(table)
-        if not self._fits(missing, hits, 0):
-            return None
-        if hits:
-            pool.touch(hits, request.ordinal)
-            table.extend(hits)
-            request.num_cached_blocks = len(hits)
-            request.num_computed_tokens = len(hits) * pool.block_size
-        new_blocks = pool.allocate(missing - len(hits), request.ordinal)
-        table.extend(new_blocks)
-        self.prefix_cache.cache_full_blocks(request, min(end, request.num_tokens))
+        end = request.num_computed_tokens + len(hits) * size + num_new_tokens
+        missing = -(-end // size) - len(table)
+        new_blocks: list[int] = []
+        if missing > 0:  # most decode tokens find room in the last block
+            if not self._fits(missing, hits, 0):
+                return None
+            if hits:
+                self._take_hits(request, hits)
+            new_blocks = self.pool.allocate(missing - len(hits), request.ordinal)
+            table.extend(new_blocks)
+        if end // size > request.num_cached_blocks:
+            self.prefix_cache.cache_full_blocks(request, min(end, request.num_tokens))
         return new_blocks
 
     def free(self, request: Request, cause: Cause) -> None:
@@ -65,6 +80,8 @@ class KVCacheManager:
         if request.block_table:
             computed = request.num_computed_tokens // self.pool.block_size
             self.pool.evict(request.block_table[computed : request.num_cached_blocks])
+            self.slot_use.reserved += len(request.block_table) * self.pool.block_size
+            self.slot_use.written += request.num_computed_tokens
             self.pool.free(request.block_table[::-1], request.ordinal, cause)
         self._forget(request)
 
@@ -96,6 +113,12 @@ class KVCacheManager:
 
     def _blocks_for(self, num_tokens: int) -> int:
         return -(-num_tokens // self.pool.block_size)
+
+    def _take_hits(self, request: Request, hits: list[int]) -> None:
+        self.pool.touch(hits, request.ordinal)
+        request.block_table.extend(hits)
+        request.num_cached_blocks = len(hits)
+        request.num_computed_tokens = len(hits) * self.pool.block_size
 
     def _fits(self, missing: int, hits: list[int], spare: int) -> bool:
         """`missing` blocks, of which the hits exist: those nobody references leave the free queue when touched."""

@@ -40,9 +40,13 @@ class TokenLogprobs:
     top: tuple[tuple[int, float], ...] = ()  # (token id, log-probability), the most likely first
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ScheduledSequence:
-    """The share of one step that belongs to one sequence: a chunk of prefill, or one decode token."""
+    """The share of one step that belongs to one sequence: a chunk of prefill, or one decode token.
+
+    Nobody changes one. It is not frozen, because making a frozen one takes four times as long, for each sequence and
+    step.
+    """
 
     request_id: str
     token_ids: list[int]  # the tokens computed in this step

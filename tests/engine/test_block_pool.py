@@ -65,6 +65,27 @@ def test_a_cached_block_is_found_until_its_turn_to_be_allocated_comes() -> None:
     pool.check_integrity()
 
 
+def test_chosen_blocks_are_allocated_wherever_they_stand_in_the_queue() -> None:
+    recorder = Recorder(handover=Handover())
+    pool = BlockPool(8, 4, recorder)
+    table = pool.allocate(3, ME)
+    pool.cache(table, hashes(1, 2, 3), ME)
+    pool.fill([], [])
+    free_table(pool, table)
+    recorder.flush()
+    recorder.handover.take()
+    pool.claim([2, 5], YOU)
+    pool.check_integrity()
+    assert pool.free_queue() == [4, 6, 7, 3, 1]
+    assert (pool.ref_cnt[2], pool.slots[2], pool.lookup(hashes(2)[0]), pool.high_water) == (1, 0, None, 6)
+    recorder.flush()
+    (message,), _ = recorder.handover.take()
+    told = list(zip(message.kind, message.cause, message.rows, strict=True))
+    assert told[1:] == [(Kind.BlockEvicted, Cause.allocation, 1), (Kind.BlockAllocated, Cause.none, 2)]
+    with pytest.raises(AssertionError, match="cannot be claimed"):
+        pool.claim([1, 5], ME)
+
+
 def test_a_touched_block_leaves_the_queue_and_is_shared() -> None:
     pool = make_pool(num_blocks=4)
     table = pool.allocate(2, ME)

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from kvxray_engine.baselines import Allocation
 from kvxray_engine.block_pool import FreeOrder
 from kvxray_engine.clock import VirtualClock
 from kvxray_engine.engine import EngineConfig, LLMEngine
@@ -20,12 +21,13 @@ class EngineMachine(RuleBasedStateMachine):
     """A pool of 15 usable blocks of 4 tokens: four long requests fill it."""
 
     config: dict = {}
+    num_blocks = 16
 
     def __init__(self) -> None:
         super().__init__()
         clock = VirtualClock()
         limits = EngineConfig(max_num_seqs=4, max_num_batched_tokens=10, **self.config)
-        model = NullModel(16, 4, vocab_size=60, max_model_len=40, clock=clock)
+        model = NullModel(self.num_blocks, 4, vocab_size=60, max_model_len=40, clock=clock)
         self.engine = LLMEngine(model, limits, clock=clock)
         self.leaks = limits.leak_on_abort
         self.added = 0
@@ -110,7 +112,20 @@ class LeakingMachine(EngineMachine):
     config = {"leak_on_abort": True}
 
 
-MACHINES = [EngineMachine, OlderOrderMachine, PriorityMachine, OlderOrderPriorityMachine, LeakingMachine]
+class ContiguousMachine(EngineMachine):
+    config = {"allocation": Allocation.contiguous}
+    num_blocks = 36  # three ranges of ten blocks, and five that nobody gets
+
+
+class BuddyMachine(EngineMachine):
+    config = {"allocation": Allocation.buddy, "policy": SchedulingPolicy.priority}
+    num_blocks = 24  # 16 + 4 + 2 + 1
+
+
+MACHINES = [
+    EngineMachine, OlderOrderMachine, PriorityMachine, OlderOrderPriorityMachine, LeakingMachine, ContiguousMachine,
+    BuddyMachine,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("machine", MACHINES)
