@@ -5,6 +5,7 @@ import threading
 
 import openai
 import pytest
+from kvxray_engine.waiting_line import SchedulingPolicy
 
 from tests.engine.openai_rig import MODEL, Rig, until
 
@@ -120,3 +121,18 @@ def test_a_server_that_closes_ends_the_answers_under_way() -> None:
         with pytest.raises(openai.APIError):
             list(stream)
         closing.join()
+
+
+def test_the_more_urgent_is_served_first() -> None:
+    with Rig(stepped=True, policy=SchedulingPolicy.priority, max_num_seqs=1) as rig, rig.client() as client:
+        streams = [
+            client.completions.create(**wanted(n, max_tokens=3), stream=True, extra_body={"priority": priority})
+            for n, priority in ((1, 5), (2, -5), (3, 0))
+        ]
+        ended: list[int] = []
+        while len(ended) < 3:
+            rig.step()
+            running = {request.priority for request in rig.engine.scheduler.requests()}
+            ended += [priority for priority in (5, -5, 0) if priority not in running and priority not in ended]
+        assert ended == [-5, 0, 5]
+        assert all(list(stream) for stream in streams)

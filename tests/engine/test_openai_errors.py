@@ -53,6 +53,7 @@ def refusal(client: openai.OpenAI, **wanted) -> dict:
         ({"echo": True}, None, "This server cannot do echo yet: leave it out."),
         ({"extra_body": {"top_k": 5}}, None, "This server cannot do top_k yet: leave it out."),
         ({"extra_body": {"colour": 1}}, "colour", "This server does not know colour: leave it out."),
+        ({"extra_body": {"priority": 1}}, "priority", "priority needs an engine that runs with --scheduling-policy"),
         ({"extra_body": {"cache_salt": ""}}, "cache_salt", "cache_salt: string should have at least 1 character."),
         ({"stream_options": {"include_usage": True}}, None, "stream_options needs stream to be true."),
     ],
