@@ -77,7 +77,7 @@ def _lifespan(settings: Settings, page: Page | str) -> Callable[[FastAPI], Abstr
             stack.push_async_callback(asyncio.to_thread, backend.close)
             for source in backend.sources.values():
                 stack.push_async_callback(source.feed.close)
-            app.state.engine_http = await stack.enter_async_context(_engine_http())
+            app.state.engine_http = await stack.enter_async_context(_engine_http(settings))
             app.state.backend = backend
             stack.callback(delattr, app.state, "backend")
             backend.start()
@@ -88,9 +88,13 @@ def _lifespan(settings: Settings, page: Page | str) -> Callable[[FastAPI], Abstr
     return running
 
 
-def _engine_http() -> httpx2.AsyncClient:
-    """For the engines' own APIs: no proxies, no redirects, so that nothing but what is configured is asked."""
-    return httpx2.AsyncClient(timeout=ENGINE_TIMEOUT_S, trust_env=False, follow_redirects=False)
+def _engine_http(settings: Settings) -> httpx2.AsyncClient:
+    """For the engines' own APIs: no proxies, no redirects, so that nothing but what is configured is asked. Engine and
+    page share one token where there is one.
+    """
+    token = settings.token.get_secret_value()
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    return httpx2.AsyncClient(timeout=ENGINE_TIMEOUT_S, trust_env=False, follow_redirects=False, headers=headers)
 
 
 def _mount_page(app: FastAPI, page: Page | str, base: str) -> None:

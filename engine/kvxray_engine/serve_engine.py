@@ -142,7 +142,7 @@ def _with_cache(opened: OpenModel, options: ServeOptions) -> ModelRunner:
     model = opened.with_cache(num_blocks, options.block_size, dtype)
     megabytes = model.bytes_per_block * num_blocks / 1e6
     sys.stderr.write(
-        f"kvxray engine: {num_blocks} blocks of {options.block_size} tokens, {megabytes:.3g} MB of cache\n"
+        f"kvxray engine: {num_blocks} blocks of {options.block_size} tokens, {megabytes:.1f} MB of cache\n"
     )
     return model
 

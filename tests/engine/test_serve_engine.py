@@ -1,9 +1,6 @@
 """The process of `kvxray engine`, with models that need no download: starts, serves, streams, ends when told to."""
 
 import json
-import signal
-import subprocess
-import sys
 import urllib.request
 
 import openai
@@ -14,38 +11,11 @@ from kvxray_engine.serve_engine import ServeOptions, run
 from kvxray_engine.stream import snapshot
 from kvxray_engine.stream.subscriber import SnapshotAnswered, Subscriber
 
+from tests.engine.engine_process import Process
 from tests.engine.openai_rig import until
 from tests.engine.small_hf import write_folder
 
 ANY_PORT = {"port": 0, "events_port": 0, "replay_port": 0}
-
-
-class Process:
-    """`kvxray engine` as a person starts it."""
-
-    def __init__(self, *options: str) -> None:
-        ports = ["--port", "0", "--events-port", "0", "--replay-port", "0"]
-        command = [sys.executable, "-m", "kvxray_backend.cli", "engine", *ports, *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-    def __enter__(self) -> "Process":
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, self.process.communicate()[1]
-        self.ready = json.loads(line)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-    def client(self, api_key: str = "none") -> openai.OpenAI:
-        return openai.OpenAI(base_url=self.ready["api"] + "/v1", api_key=api_key, max_retries=0, timeout=60)
-
-    def end(self) -> tuple[int, str]:
-        self.process.send_signal(signal.SIGTERM)
-        _, errors = self.process.communicate(timeout=30)
-        return self.process.returncode, errors
 
 
 def told_of(subscriber: Subscriber, request_id: str) -> bool:
@@ -69,7 +39,7 @@ def test_it_serves_a_model_tells_its_events_and_ends_when_told_to() -> None:
                 assert json.load(told) == {"request_id": answer.id, "text": answer.choices[0].text, "finished": True}
             until(lambda: told_of(subscriber, answer.id))
         code, errors = engine.end()
-        assert (code, errors) == (0, "kvxray engine: 65 blocks of 16 tokens, 0.532 MB of cache\n")
+        assert (code, errors) == (0, "kvxray engine: 65 blocks of 16 tokens, 0.5 MB of cache\n")
 
 
 def test_it_serves_a_folder_under_the_names_it_is_given(tmp_path) -> None:
