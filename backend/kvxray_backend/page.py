@@ -21,7 +21,6 @@ from kvxray_backend.settings import Settings
 _OPTIONS: Final[dict[str, Any]] = {
     "browser.gatherUsageStats": False,
     "client.showErrorLinks": False,
-    "client.toolbarMode": "minimal",
     "global.developmentMode": False,
     # Streamlit would collect all garbage after every run, holding up the thread that follows the engine.
     "runner.postScriptGC": False,

@@ -107,7 +107,7 @@ class BlockMap:
             return np.arange(self.num_blocks, dtype=np.uint32)
         self._check_blocks(columns)
         times = operation_times(header, columns)
-        self.hashes.width = header.hash_width
+        self.hashes.set_width(header.hash_width)
         self.hashes.add(header.hash0, columns.hashes)
         self.requests.add_names(header.req0, header.names)
         touched = self._apply_rows(columns, times, header.seq0)

@@ -16,7 +16,12 @@ from kvxray_engine.stream.schema import Name, Totals
 
 @dataclass(slots=True)
 class RecordedMessage:
-    """What the recorder took in one go: Python lists, one entry an operation, a row or a hash."""
+    """What the recorder took in one go, as Python lists.
+
+    `operations`: kind, cause, req, n, a0 and a1 of each operation, one after the other. `blk`: one entry a row. `val`:
+    one entry a row of a kind with values, but for BlockCached only that of the first row (its parent's ordinal), since
+    the others follow from a0.
+    """
 
     wire_seq: int
     seq0: int
@@ -28,16 +33,16 @@ class RecordedMessage:
     req0: int
     hash0: int
     names: list[Name]
-    kind: list[int]
-    cause: list[int]
-    req: list[int]
-    rows: list[int]
-    a0: list[int]
-    a1: list[int]
+    operations: list[int]
     blk: list[int]
     val: list[int]
     hashes: list[bytes]
     totals: Totals | None
+
+    @property
+    def size(self) -> int:
+        """Rows and operations."""
+        return len(self.blk) + len(self.operations) // 6
 
 
 class Handover:
@@ -58,7 +63,7 @@ class Handover:
 
     def offer(self, message: RecordedMessage) -> bool:
         """False when there is no room: the message is dropped, and the caller counts it."""
-        rows = len(message.blk) + len(message.kind)
+        rows = message.size
         waiting = self._rows_in - self._rows_out
         if len(self._queue) >= self.max_messages or (waiting and waiting + rows > self.max_rows):
             self.wake()
@@ -80,7 +85,7 @@ class Handover:
         with contextlib.suppress(IndexError):
             while True:
                 message = self._queue.popleft()
-                self._rows_out += len(message.blk) + len(message.kind)
+                self._rows_out += message.size
                 messages.append(message)
         dump, self._dump = self._dump, None
         return messages, dump

@@ -1,7 +1,8 @@
 """Bytes of block hashes by ordinal. Hashes are opaque here: never compared, never turned into numbers.
 
-Ordinals arrive as contiguous runs and most fall out of use when their block is evicted, so runs are appended as they
-come and now and then thinned to the ordinals still carried by a block.
+Ordinals arrive as contiguous runs and most fall out of use when their block is evicted, so runs are kept as they come
+and now and then thinned to the ordinals still carried by a block, with array operations only: done hash by hash this
+was the dearest part of the whole fold.
 """
 
 from __future__ import annotations
@@ -12,39 +13,53 @@ from typing import Final
 
 import numpy as np
 
-from kvxray_engine.stream.columns import U4
+from kvxray_engine.stream.columns import U1, U4
 
 KEEP_AT_LEAST: Final = 65_536
 
 
 class HashTable:
-    """Runs of (first ordinal, bytes), sorted by ordinal; `width` bytes a hash."""
+    """Kept ordinals (sorted) with their bytes, and the runs told since: (first ordinal, bytes), sorted, disjoint.
+
+    `width`: bytes a hash. What was told last of an ordinal counts.
+    """
 
     def __init__(self, width: int = 32) -> None:
+        self._clear(width)
+
+    def _clear(self, width: int) -> None:
         self.width = width
+        self._kept: U4 = np.zeros(0, np.uint32)
+        self._kept_bytes: U1 = np.zeros((0, width), np.uint8)
         self._first: list[int] = []
-        self._runs: list[bytes] = []
+        self._runs: list[U1] = []
         self._held = 0
         self._thin_at = KEEP_AT_LEAST
+
+    def set_width(self, width: int) -> None:
+        """Bytes a hash from now on; those of another width are forgotten."""
+        if width != self.width:
+            self._clear(width)
 
     def add(self, first: int, data: bytes | memoryview) -> None:
         """A run of hashes from ordinal `first` on."""
         if not len(data):
             return
-        run = bytes(data)
+        run = np.frombuffer(bytes(data), np.uint8).reshape(-1, self.width)
         at = bisect_right(self._first, first)
         self._first.insert(at, first)
         self._runs.insert(at, run)
-        self._held += len(run) // self.width
+        self._held += len(run)
 
     def get(self, ordinal: int) -> bytes | None:
         """The hash's bytes; None when it was never told, or fell out of use."""
         at = bisect_right(self._first, ordinal) - 1
-        if at < 0:
-            return None
-        offset = (ordinal - self._first[at]) * self.width
-        found = self._runs[at][offset : offset + self.width]
-        return found or None
+        if at >= 0 and ordinal - self._first[at] < len(self._runs[at]):
+            return bytes(self._runs[at][ordinal - self._first[at]])
+        kept = int(np.searchsorted(self._kept, ordinal))
+        if kept < len(self._kept) and int(self._kept[kept]) == ordinal:
+            return bytes(self._kept_bytes[kept])
+        return None
 
     def thin(self, in_use: Callable[[], U4]) -> None:
         """Forgets what no block carries, once enough has gathered. `in_use` gives the ordinals to keep."""
@@ -54,22 +69,33 @@ class HashTable:
 
     def keep(self, ordinals: U4) -> None:
         """Keeps only these ordinals (any order, repeats allowed)."""
-        known = [(int(ordinal), self.get(int(ordinal))) for ordinal in np.unique(ordinals)]
-        self._first, self._runs, self._held = [], [], 0
-        run: list[bytes] = []
-        start = -1
-        for ordinal, data in known:
-            if data is None:
-                continue
-            if run and ordinal != start + len(run):
-                self.add(start, b"".join(run))
-                run = []
-            if not run:
-                start = ordinal
-            run.append(data)
-        if run:
-            self.add(start, b"".join(run))
+        wanted = np.unique(ordinals)
+        found = np.zeros(len(wanted), bool)
+        data = np.empty((len(wanted), self.width), np.uint8)
+        if len(self._kept):
+            at = np.minimum(np.searchsorted(self._kept, wanted), len(self._kept) - 1)
+            found = self._kept[at] == wanted
+            data[found] = self._kept_bytes[at[found]]
+        for first, run in zip(self._first, self._runs, strict=True):
+            start, end = np.searchsorted(wanted, [first, first + len(run)])
+            data[start:end] = run[wanted[start:end] - np.uint32(first)]
+            found[start:end] = True
+        self._kept, self._kept_bytes = wanted[found], data[found]
+        self._first, self._runs = [], []
+        self._held = len(self._kept)
 
     def runs(self) -> list[tuple[int, bytes]]:
-        """All that is held, in order of ordinal."""
+        """All that is held, as runs of ordinals that follow each other, in order."""
+        told = [np.arange(first, first + len(run), dtype=np.uint32) for first, run in self._told()]
+        self.keep(np.concatenate([self._kept, *told]))
+        if not len(self._kept):
+            return []
+        cuts = np.flatnonzero(np.diff(self._kept) != 1) + 1
+        starts, ends = [0, *cuts.tolist()], [*cuts.tolist(), len(self._kept)]
+        return [
+            (int(self._kept[start]), self._kept_bytes[start:end].tobytes())
+            for start, end in zip(starts, ends, strict=True)
+        ]
+
+    def _told(self) -> list[tuple[int, U1]]:
         return list(zip(self._first, self._runs, strict=True))

@@ -37,6 +37,8 @@ class HolderLog:
 
     def extend(self, blocks: U4, holders: U4, removed: NDArray[np.bool_]) -> None:
         """Appends changes in any order: what counts is the net of each pair."""
+        if not len(blocks):
+            return
         named = np.where(holders == NO_ORDINAL, np.uint32(ANONYMOUS), holders)
         self._log.append(np.bitwise_or(_keys(blocks, named), removed.astype(np.uint64)))
         self._logged += len(blocks)

@@ -56,7 +56,7 @@ class Publisher:
         self.incarnation = uuid.uuid4().hex
         self.hash_width = hash_width
         self.heartbeat_s = heartbeat_s
-        self.replay = replay_buffer or ReplayBuffer()
+        self.replay = ReplayBuffer() if replay_buffer is None else replay_buffer
         self.sent_messages = 0
         self.failed_messages = 0
         self._fold: BlockMap | None = BlockMap(descriptor, source=source, incarnation=self.incarnation)
@@ -152,7 +152,7 @@ class Publisher:
         """Takes the engine's word for all messages up to `wire_seq`, and folds on from there."""
         newer = [one for one in self._to_fold if one.header.wire_seq > wire_seq]
         fold = BlockMap(self.descriptor, source=self.source, incarnation=self.incarnation)
-        fold.hashes.width = self.hash_width
+        fold.hashes.set_width(self.hash_width)
         fold.replace_from_dump(dump, wire_seq)
         fold.lost = self.recorder.lost
         fold.adopt_totals(self._fold or self._broken)

@@ -2,7 +2,8 @@
 bytes.
 
 The lists the engine already built are handed on with one `extend` a column (what this buys, measured: appending per
-block halves the speed of the pool). The publisher's thread turns them to bytes. A null recorder takes the same calls
+block halves the speed of the pool). What follows from something else is left out, and the publisher's thread, which
+turns the lists to bytes, fills it in. A null recorder takes the same calls
 and does nothing but count ordinals.
 """
 
@@ -53,7 +54,7 @@ class NullRecorder:
 
 
 class Recorder(NullRecorder):
-    """Columns of the message being recorded, and the numbers of the epoch.
+    """The message being recorded, and the numbers of the epoch.
 
     Invariants: every message begins with StepStarted; `wire_seq`, `seq` and the ordinals are taken before the hand-over
     is tried, so that a refused message shows as a gap in all of them. `wants_dump` is set by a refusal and cleared by
@@ -78,12 +79,7 @@ class Recorder(NullRecorder):
 
     def _clear(self) -> None:
         self._names: list[Name] = []
-        self._kind: list[int] = []
-        self._cause: list[int] = []
-        self._req: list[int] = []
-        self._n: list[int] = []
-        self._a0: list[int] = []
-        self._a1: list[int] = []
+        self._operations: list[int] = []  # kind, cause, req, n, a0, a1 of each, one after the other
         self._blk: list[int] = []
         self._val: list[int] = []
         self._hashes: list[bytes] = []
@@ -91,10 +87,15 @@ class Recorder(NullRecorder):
         self._req0 = self.next_req
         self._hash0 = self.next_hash
 
+    @property
+    def is_open(self) -> bool:
+        """Whether anything was recorded since the last hand-over."""
+        return bool(self._operations)
+
     def new_holder(self, name: Name) -> int:
         """The next ordinal for a request, sequence, pin, lease or transfer."""
         assert self.next_req < MAX_ORDINAL, "the ordinals of this epoch are used up: begin a new epoch"
-        if not self._kind:
+        if not self._operations:
             self._open()
         self._names.append(name)
         return super().new_holder(name)
@@ -103,20 +104,20 @@ class Recorder(NullRecorder):
         """Opens a message, or times the operations that follow within one already open."""
         self.step = step
         self._step_started_ns = self.clock.mono_ns()
-        if not self._kind:
+        if not self._operations:
             self._open()
         else:
-            self._append(Kind.StepStarted, Cause.none, NO_ORDINAL, 0, self._microseconds(), step & 0xFFFFFFFF)
+            self._operations += (Kind.StepStarted, Cause.none, NO_ORDINAL, 0, self._microseconds(), step & 0xFFFFFFFF)
             self._events += 1
 
     def rows(self, kind: Kind, cause: Cause, req: int, blocks: list[int], a0: int = 0, a1: int = 0) -> None:
         """An operation on blocks whose kind has no value."""
         if not blocks:
             return
-        if not self._kind:
+        if not self._operations:
             self._open()
         count = len(blocks)
-        self._append(kind, cause, req, count, a0, a1)
+        self._operations += (kind, cause, req, count, a0, a1)
         self._blk.extend(blocks)
         self._events += count
         if len(self._blk) >= self.max_message_rows:
@@ -128,7 +129,7 @@ class Recorder(NullRecorder):
         """An operation on blocks whose kind has a value a row."""
         if not blocks:
             return
-        if not self._kind:
+        if not self._operations:
             self._open()
         self._val.extend(vals)
         self.rows(kind, cause, req, blocks, a0, a1)
@@ -144,35 +145,31 @@ class Recorder(NullRecorder):
         if not count:
             return first
         assert first + count < MAX_ORDINAL, "the ordinals of this epoch are used up: begin a new epoch"
-        if not self._kind:
+        if not self._operations:
             self._open()
         self.next_hash = first + count
         self._hashes.extend(hashes)
-        self._val.append(parent)
-        self._val.extend(range(first, first + count - 1))
+        self._val.append(parent)  # the values of the other rows follow from a0: the publisher's thread fills them in
         self.rows(Kind.BlockCached, Cause.none, req, blocks, first, group)
         return first
 
     def op(self, kind: Kind, cause: Cause, req: int, a0: int = 0, a1: int = 0) -> None:
         """An operation without rows."""
-        if not self._kind:
+        if not self._operations:
             self._open()
-        self._append(kind, cause, req, 0, a0, a1)
+        self._operations += (kind, cause, req, 0, a0, a1)
         self._events += 1
 
     def ops(self, kind: Kind, reqs: list[int], a0s: list[int], a1s: list[int]) -> None:
         """The same operation, without rows, for many requests."""
         if not reqs:
             return
-        if not self._kind:
+        if not self._operations:
             self._open()
         count = len(reqs)
-        self._kind.extend([kind] * count)
-        self._cause.extend([Cause.none] * count)
-        self._req.extend(reqs)
-        self._n.extend([0] * count)
-        self._a0.extend(a0s)
-        self._a1.extend(a1s)
+        operations = [kind, Cause.none, 0, 0, 0, 0] * count
+        operations[2::6], operations[4::6], operations[5::6] = reqs, a0s, a1s
+        self._operations += operations
         self._events += count
 
     def complete_step(self, tokens: int, totals: Totals | None = None) -> None:
@@ -183,12 +180,11 @@ class Recorder(NullRecorder):
 
     def flush(self, totals: Totals | None = None) -> None:
         """Hands over what is recorded; nothing to do when nothing is."""
-        if not self._kind:
+        if not self._operations:
             return
         message = RecordedMessage(
             self.next_wire_seq, self.next_seq, self._events, self.step, self._t0_wall_ns, self._t0_mono_ns, self.lost,
-            self._req0, self._hash0, self._names, self._kind, self._cause, self._req, self._n, self._a0, self._a1,
-            self._blk, self._val, self._hashes, totals,
+            self._req0, self._hash0, self._names, self._operations, self._blk, self._val, self._hashes, totals,
         )  # fmt: skip
         self.next_wire_seq += 1
         self.next_seq += self._events
@@ -199,7 +195,7 @@ class Recorder(NullRecorder):
 
     def give_dump(self, dump: PoolDump) -> None:
         """Leaves the pool's state, as of all that was flushed, for the publisher to begin anew from."""
-        assert not self._kind, "a dump describes the state between messages: flush first"
+        assert not self._operations, "a dump describes the state between messages: flush first"
         self.wants_dump = False
         dump.next_seq, dump.step, dump.t_ns = self.next_seq, self.step, self.clock.wall_ns()
         self.handover.give_dump(self.next_wire_seq - 1, dump)
@@ -208,16 +204,8 @@ class Recorder(NullRecorder):
         # Whole microseconds, so that joining messages (whose times count in them) loses nothing.
         self._t0_wall_ns = self.clock.wall_ns() // 1000 * 1000
         self._t0_mono_ns = self.clock.mono_ns()
-        self._append(Kind.StepStarted, Cause.none, NO_ORDINAL, 0, 0, self.step & 0xFFFFFFFF)
+        self._operations += (Kind.StepStarted, Cause.none, NO_ORDINAL, 0, 0, self.step & 0xFFFFFFFF)
         self._events += 1
-
-    def _append(self, kind: Kind, cause: Cause, req: int, n: int, a0: int, a1: int) -> None:
-        self._kind.append(kind)
-        self._cause.append(cause)
-        self._req.append(req)
-        self._n.append(n)
-        self._a0.append(a0)
-        self._a1.append(a1)
 
     def _microseconds(self) -> int:
         return (self.clock.mono_ns() - self._t0_mono_ns) // 1000

@@ -172,7 +172,8 @@ def _load_head(block_map: BlockMap, head: _Head) -> None:
 
 
 def _load_hashes(block_map: BlockMap, head: _Head, data: memoryview) -> None:
-    width = block_map.hashes.width = head.hash_width
+    width = head.hash_width
+    block_map.hashes.set_width(width)
     if len(data) != sum(count for _, count in head.hash_runs) * width:
         raise BadMessage("The hash bytes of the snapshot have another size than its head says.")
     offset = 0
