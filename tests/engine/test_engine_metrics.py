@@ -96,7 +96,7 @@ def test_latencies_are_those_of_the_engines_clock() -> None:
     assert seen["vllm:request_decode_time_seconds_sum",] == pytest.approx(0.04)
     assert seen["vllm:request_inference_time_seconds_sum",] == pytest.approx(0.06)
     assert seen["vllm:e2e_request_latency_seconds_sum",] == pytest.approx(1.06)
-    assert seen["vllm:iteration_tokens_total_sum",] == 9 + 1 + 1
+    assert seen["vllm:iteration_tokens_total_sum",] == (9 + 1) + 1 + 1
 
 
 def test_hits_on_ones_own_blocks_after_a_preemption_are_not_counted() -> None:
@@ -109,6 +109,8 @@ def test_hits_on_ones_own_blocks_after_a_preemption_are_not_counted() -> None:
     assert seen["vllm:prefix_cache_queries_total",] == 27
     assert seen["vllm:prefix_cache_hits_total",] == 0
     assert seen["vllm:prompt_tokens_cached_total",] == 0
+    assert seen["vllm:request_num_preemptions_sum",] == seen["vllm:num_preemptions_total",]
+    assert seen["vllm:request_num_preemptions_count",] == 3
 
 
 def test_one_that_ends_before_its_first_token_leaves_no_latency_of_tokens() -> None:

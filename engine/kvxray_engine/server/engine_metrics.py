@@ -28,6 +28,7 @@ _REQUEST_S: Final = (
     1920.0, 7680.0,
 )
 _STEP_TOKENS: Final = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+_PREEMPTIONS: Final = (1, 2, 3, 4, 5, 10, 20)
 _TOKENS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000)
 # fmt: on
 
@@ -63,23 +64,27 @@ class EngineMetrics:
         self._prefill = Histogram("vllm:request_prefill_time_seconds", "Admission to first token.", _REQUEST_S)
         self._decode = Histogram("vllm:request_decode_time_seconds", "First token to end, by request.", _REQUEST_S)
         self._inference = Histogram("vllm:request_inference_time_seconds", "Admission to end, by request.", _REQUEST_S)
-        self._step_tokens = Histogram("vllm:iteration_tokens_total", "Tokens computed in a step.", _STEP_TOKENS)
+        self._step_tokens = Histogram("vllm:iteration_tokens_total", "Prefilled and generated in a step.", _STEP_TOKENS)
         self._prompt_length = Histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.", _TOKENS)
         self._answer_length = Histogram("vllm:request_generation_tokens", "Tokens generated for a request.", _TOKENS)
+        self._preempted = Histogram("vllm:request_num_preemptions", "Preemptions of a request.", _PREEMPTIONS)
         self._own_counts: list[Family] = self._read_engine()
 
     def take(self, outputs: Sequence[RequestOutput]) -> None:
         """Counts what a step brought; the engine's thread."""
         now = self.engine.clock.wall_ns()
         with self._lock:
+            first_tokens = 0
             for output in outputs:
                 assert output.request is not None, "the engine tells whose tokens these are"
+                first_tokens += bool(output.new_token_ids) and output.request_id not in self._running
                 if output.new_token_ids:
                     self._count_tokens(output.request, len(output.new_token_ids), now)
                 if output.finish_reason is not None:
                     self._count_end(output.request, output.finish_reason)
             if self.engine.computed_tokens:
-                self._step_tokens.observe(self.engine.computed_tokens)
+                # As vLLM counts: a token that ends a prefill is generated besides what was prefilled.
+                self._step_tokens.observe(self.engine.computed_tokens + first_tokens)
             self._own_counts = self._read_engine()
 
     def text(self) -> str:
@@ -109,6 +114,7 @@ class EngineMetrics:
         self._whole.observe(_seconds(request.arrived_ns, request.ended_ns))
         self._prompt_length.observe(request.num_prompt_tokens)
         self._answer_length.observe(request.num_output_tokens)
+        self._preempted.observe(request.num_preemptions)
         running = self._running.pop(request.request_id, None)
         if running is None:
             return  # it ended before its first token
@@ -144,7 +150,7 @@ class EngineMetrics:
         yield Family("vllm:request_success_total", "Requests that ended, by reason.", "counter", ended)
         for histogram in (
             self._first_token, self._between, self._per_token, self._whole, self._queue, self._prefill, self._decode,
-            self._inference, self._step_tokens, self._prompt_length, self._answer_length,
+            self._inference, self._step_tokens, self._prompt_length, self._answer_length, self._preempted,
         ):  # fmt: skip
             yield histogram.family(self._labels)
         yield self._cache_config()
@@ -157,6 +163,7 @@ class EngineMetrics:
             "cache_dtype": engine.model.kv_cache_dtype,
             "enable_prefix_caching": str(engine.prefix_cache.enabled),
             "num_gpu_blocks": str(engine.pool.num_blocks),
+            "prefix_caching_hash_algo": "sha256_cbor",
             **self._config,
         }
         return Family("vllm:cache_config_info", "The KV cache's configuration.", "gauge", [Sample(1, labels)])

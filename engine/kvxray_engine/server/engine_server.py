@@ -48,12 +48,12 @@ class EngineServer:
         self.metrics = EngineMetrics(engine, options.model_names[0], options.config)
         openai = OpenAIServer(self.front, tokenizer, options.model_names, options.seed)
         routers = [openai_router(openai, options.rules.max_body_bytes), metrics_router(self.metrics)]
-        app = create_api(engine, self.texts, options.rules, routers, is_alive)
-        self._api = ApiServer(app, options.port, options.rules.host)
-        self.address = self._api.address
+        self.api = create_api(engine, self.texts, options.rules, routers, is_alive)
+        self._server = ApiServer(self.api, options.port, options.rules.host)
+        self.address = self._server.address
 
     def start(self) -> None:
-        self._api.start()
+        self._server.start()
 
     def take(self, outputs: Sequence[RequestOutput]) -> None:
         """What a step brought; the thread that steps."""
@@ -68,7 +68,7 @@ class EngineServer:
     def close(self) -> None:
         """Ends open answers and stops listening."""
         self.front.close()
-        self._api.close()
+        self._server.close()
 
     def check_integrity(self) -> None:
         self.texts.check_integrity()
