@@ -10,6 +10,7 @@ import threading
 import time
 import urllib.request
 
+import openai
 import pytest
 from kvxray_engine import demo_engine, model_store
 from kvxray_engine.demo_engine import DemoOptions, default_threads, serve
@@ -51,6 +52,10 @@ def test_it_runs_as_a_process_streams_and_ends_cleanly_when_told_to() -> None:
             while not (step := get(ready["api"] + "/health")["step"]):
                 assert time.monotonic() < deadline, "the engine never made a step"
             assert step > 0
+            with openai.OpenAI(base_url=ready["api"] + "/v1", api_key="none", max_retries=0, timeout=60) as client:
+                asked = [{"role": "user", "content": "Whose blocks are these?"}]
+                answer = client.chat.completions.create(model="tiny", messages=asked, max_tokens=3)
+            assert answer.usage.completion_tokens == 3, "anybody may ask beside the agents"
             process.send_signal(signal.SIGTERM)
             assert process.wait(timeout=30) == 0
             assert process.stderr is not None
