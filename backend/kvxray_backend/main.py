@@ -13,7 +13,7 @@ from fastapi import APIRouter, FastAPI, WebSocket
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from kvxray_backend.backend import Backend, check_can_start
-from kvxray_backend.page import Page, open_page, page_folder
+from kvxray_backend.page import HOST_CONFIG, Page, open_page, page_folder
 from kvxray_backend.routes import blocks, docs, events, findings, health, live, requests, sources, state
 from kvxray_backend.routes.assets import ComponentFiles
 from kvxray_backend.routes.errors import ApiError, ErrorBody, install_error_handlers
@@ -101,6 +101,7 @@ def _mount_page(app: FastAPI, page: Page | str, base: str) -> None:
     if base:
         app.add_api_route("/", lambda: RedirectResponse(f"{base}/"), include_in_schema=False)
     if isinstance(page, Page):
+        app.add_api_route(f"{base}/_stcore/host-config", lambda: HOST_CONFIG, include_in_schema=False)
         app.mount(base or "/", page.asgi)
     else:
         app.add_api_route(f"{base}/", lambda: PlainTextResponse(page), include_in_schema=False)

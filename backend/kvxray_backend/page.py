@@ -64,6 +64,18 @@ class Page:
         await runtime.get_instance().stopped
 
 
+HOST_CONFIG: Final[dict[str, Any]] = {
+    "allowedOrigins": [],
+    "useExternalAuthToken": False,
+    "enableCustomParentMessages": False,
+    "enforceDownloadInNewTab": False,
+    "metricsUrl": "",
+    "blockErrorDialogs": True,
+    "resourceCrossOriginMode": None,
+}
+"""What Streamlit's page asks of its host: no other page may steer it, and a lost backend is told by our own page."""
+
+
 def open_page(settings: Settings) -> Page | str:
     """The page, or one sentence that says why there is none."""
     if not settings.page:

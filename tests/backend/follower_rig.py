@@ -47,7 +47,7 @@ class FollowerRig:
         self.live = LiveState("engine")
         still_open = [finding_of(row) for row in history.findings(self.database, "engine", "open")]
         self.changes: list[Finding] = []
-        self.inspector = Inspector(self.live, self._store, still_open)
+        self.inspector = Inspector(self.live, self._store, still_open, lambda: self.log.failed)
         self.wire_loss = wire_loss
         self.num_lost = 0
         self._random = random.Random(seed)

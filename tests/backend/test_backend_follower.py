@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import msgspec
@@ -374,3 +375,32 @@ def test_no_leak_is_seen_where_blocks_are_given_back(tmp_path: Path) -> None:
         rig.let_time_pass(10)
         rig.pump()
         assert not [finding for finding in rig.changes if finding.kind in ("leak", "audit", "ref_underflow")]
+
+
+def test_a_locked_database_is_said_and_what_was_held_back_is_stored_when_it_is_free_again(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
+        engine.work(5)
+        rig.pump_until_caught_up()
+        rig.pump_until(lambda: rig.log.flush(5))
+        intruder = sqlite3.connect(tmp_path / "events.db", isolation_level=None)
+        intruder.execute("BEGIN EXCLUSIVE")
+
+        def is_told() -> bool:
+            engine.work(1)
+            return "storage" in rig.open_kinds()
+
+        rig.pump_until(is_told, timeout_s=40)
+        (told,) = [finding for finding in rig.live.findings if finding.kind == "storage"]
+        assert told.sentence.startswith("New events are not being stored. ")
+        intruder.execute("ROLLBACK")
+        intruder.close()
+
+        def is_over() -> bool:
+            engine.work(1)
+            return "storage" not in rig.open_kinds()
+
+        rig.pump_until(is_over, timeout_s=40)
+        rig.pump_until_caught_up()
+        rig.pump_until(lambda: rig.log.flush(5))
+        key = rig.key
+        assert [row.seq for row in history.events(rig.database, key, 0, 10**6)] == list(range(engine.recorder.next_seq))

@@ -60,7 +60,7 @@ class Story:
         return self.messages[-1]
 
     def begin(self) -> Recorder:
-        if not self.recorder._kind:
+        if not self.recorder.is_open:
             self.step_number += 1
             self.recorder.start_step(self.step_number)
         return self.recorder

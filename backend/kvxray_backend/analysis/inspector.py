@@ -23,6 +23,7 @@ from kvxray_backend.analysis.stream_health import (
     malformed_finding,
     restart_finding,
     stale_finding,
+    storage_finding,
 )
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.sources.sequencer import Gap
@@ -35,9 +36,18 @@ MAX_FAULTS_TOLD: Final = 100
 class Inspector:
     """`live.findings` is what the book has open, `live.leaks` what was found last."""
 
-    def __init__(self, live: LiveState, store: Callable[[Finding], object], still_open: Iterable[Finding] = ()) -> None:
-        """store: takes every change of a finding. still_open: what an earlier process left open."""
+    def __init__(
+        self,
+        live: LiveState,
+        store: Callable[[Finding], object],
+        still_open: Iterable[Finding] = (),
+        storage_failure: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """store: takes every change of a finding. still_open: what an earlier process left open. storage_failure: a
+        sentence while the event log cannot write.
+        """
         self._live = live
+        self._storage_failure = storage_failure
         self._book = FindingsBook(store, still_open)
         self._is_due = False
         self._inspected_ns = 0
@@ -108,12 +118,17 @@ class Inspector:
             return
         self._is_due, self._inspected_ns = False, now_ns
         self._tell_losses()
+        self._look_at_storage()
         with self._live.lock:
             self._look_for_leaks()
             if now_ns - self._audited_ns >= AUDIT_EVERY_NS:
                 self._audited_ns = now_ns
                 self._audit()
             self._publish()
+
+    def _look_at_storage(self) -> None:
+        place, failure = self._place(), self._storage_failure()
+        self._book.reconcile("storage", [storage_finding(place, failure)] if failure else [], place.t_ns)
 
     def _look_for_leaks(self) -> None:
         block_map, place = self._live.block_map, self._place()

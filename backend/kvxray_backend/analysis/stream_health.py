@@ -72,8 +72,24 @@ def stale_finding(place: Place, since_ns: int) -> Finding:
         seq0=place.seq,
         seq1=place.seq,
         time_ns=since_ns,
-        sentence="The engine has not been heard since; what is shown is its last known state.",
+        sentence="Nothing is heard from the engine; what is shown is its last known state.",
         sentence_when_over="The engine was not heard for {lasted}.",
+    )
+
+
+def storage_finding(place: Place, failure: str) -> Finding:
+    """The event log cannot write: nothing acknowledged is lost, but history stands still. failure: its sentence."""
+    return Finding(
+        id=f"storage:{place.source}:{place.epoch}",
+        kind="storage",
+        severity="critical",
+        source=place.source,
+        epoch=place.epoch,
+        seq0=place.seq,
+        seq1=place.seq,
+        time_ns=place.t_ns,
+        sentence=f"New events are not being stored. {failure}",
+        sentence_when_over="New events could not be stored for {lasted}.",
     )
 
 
