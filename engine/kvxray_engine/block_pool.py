@@ -157,7 +157,8 @@ class BlockPool:
         recorder = self.recorder
         if recorder.enabled:
             recorder.rows(Kind.BlockFreed, cause, req, tail, QueueEnd.tail)
-            recorder.rows(Kind.BlockFreed, cause, req, front, QueueEnd.front)
+            if front:
+                recorder.rows(Kind.BlockFreed, cause, req, front, QueueEnd.front)
             if still_referenced:
                 refs_after = [refs[block] for block in still_referenced]
                 recorder.values(Kind.BlockDereferenced, cause, req, still_referenced, refs_after)

@@ -3,6 +3,7 @@
 import pytest
 from kvxray_engine.block_pool import BlockPool, FreeOrder
 from kvxray_engine.stream.handover import Handover
+from kvxray_engine.stream.recorded import to_message
 from kvxray_engine.stream.recorder import NullRecorder, Recorder
 from kvxray_engine.stream.schema import NO_ORDINAL, Cause, Kind
 
@@ -80,7 +81,8 @@ def test_chosen_blocks_are_allocated_wherever_they_stand_in_the_queue() -> None:
     assert (pool.ref_cnt[2], pool.slots[2], pool.lookup(hashes(2)[0]), pool.high_water) == (1, 0, None, 6)
     recorder.flush()
     (message,), _ = recorder.handover.take()
-    told = list(zip(message.kind, message.cause, message.rows, strict=True))
+    operations = message.operations
+    told = list(zip(operations[::6], operations[1::6], operations[3::6], strict=True))
     assert told[1:] == [(Kind.BlockEvicted, Cause.allocation, 1), (Kind.BlockAllocated, Cause.none, 2)]
     with pytest.raises(AssertionError, match="cannot be claimed"):
         pool.claim([1, 5], ME)
@@ -168,8 +170,10 @@ def record(pool_script) -> list[tuple]:
     recorder.flush()
     (message,), _ = recorder.handover.take()
     recorder.handover.close()
-    told, blocks, values = [], iter(message.blk), iter(message.val)
-    for kind, cause, req, rows in zip(message.kind, message.cause, message.req, message.rows, strict=True):
+    columns = to_message(message, "test", "once", hash_width=32).columns
+    told, blocks, values = [], iter(columns.blk.tolist()), iter(columns.val.tolist())
+    operations = (columns.kind.tolist(), columns.cause.tolist(), columns.req.tolist(), columns.n.tolist())
+    for kind, cause, req, rows in zip(*operations, strict=True):
         has_values = kind in (Kind.BlockReferenced, Kind.BlockDereferenced, Kind.BlockCached, Kind.BlockFilled)
         row_blocks = [next(blocks) for _ in range(rows)]
         told.append((Kind(kind), Cause(cause), req, row_blocks, [next(values) for _ in range(rows * has_values)]))

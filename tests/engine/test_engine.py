@@ -220,7 +220,7 @@ def test_threads_add_and_abort_while_the_engine_steps() -> None:
 
 def recorded_kinds(recorder: Recorder) -> list[list[Kind]]:
     messages, _ = recorder.handover.take()
-    return [[Kind(kind) for kind in message.kind] for message in messages]
+    return [[Kind(kind) for kind in message.operations[::6]] for message in messages]
 
 
 @pytest.fixture
@@ -277,7 +277,11 @@ def test_an_arrival_during_a_step_is_told_with_its_time(recorder: Recorder) -> N
     engine.add_request(new("a"))
     engine.step()
     (message,), _ = recorder.handover.take()
-    arrivals = [a0 for kind, a0 in zip(message.kind, message.a0, strict=True) if kind == Kind.RequestArrived]
+    arrivals = [
+        a0
+        for kind, a0 in zip(message.operations[::6], message.operations[4::6], strict=True)
+        if kind == Kind.RequestArrived
+    ]
     assert arrivals == [0, 3000]
 
 
@@ -320,6 +324,6 @@ def test_the_same_requests_give_the_same_run() -> None:
         run(engine)
         messages, _ = recorder.handover.take()
         recorder.handover.close()
-        return [(one.kind, one.req, one.blk, one.val, one.hashes) for one in messages], engine.clock.wall_ns()
+        return [(one.operations, one.blk, one.val, one.hashes) for one in messages], engine.clock.wall_ns()
 
     assert story() == story()

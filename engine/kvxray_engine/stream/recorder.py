@@ -83,7 +83,7 @@ class Recorder(NullRecorder):
         self._blk: list[int] = []
         self._val: list[int] = []
         self._hashes: list[bytes] = []
-        self._events = 0
+        self._rowless = 0  # operations
         self._req0 = self.next_req
         self._hash0 = self.next_hash
 
@@ -108,7 +108,7 @@ class Recorder(NullRecorder):
             self._open()
         else:
             self._operations += (Kind.StepStarted, Cause.none, NO_ORDINAL, 0, self._microseconds(), step & 0xFFFFFFFF)
-            self._events += 1
+            self._rowless += 1
 
     def rows(self, kind: Kind, cause: Cause, req: int, blocks: list[int], a0: int = 0, a1: int = 0) -> None:
         """An operation on blocks whose kind has no value."""
@@ -116,10 +116,8 @@ class Recorder(NullRecorder):
             return
         if not self._operations:
             self._open()
-        count = len(blocks)
-        self._operations += (kind, cause, req, count, a0, a1)
-        self._blk.extend(blocks)
-        self._events += count
+        self._operations += (kind, cause, req, len(blocks), a0, a1)
+        self._blk += blocks
         if len(self._blk) >= self.max_message_rows:
             self.flush()
 
@@ -131,7 +129,7 @@ class Recorder(NullRecorder):
             return
         if not self._operations:
             self._open()
-        self._val.extend(vals)
+        self._val += vals
         self.rows(kind, cause, req, blocks, a0, a1)
 
     def cached(self, req: int, blocks: list[int], hashes: list[bytes], parent: int, group: int = 0) -> int:
@@ -148,7 +146,7 @@ class Recorder(NullRecorder):
         if not self._operations:
             self._open()
         self.next_hash = first + count
-        self._hashes.extend(hashes)
+        self._hashes += hashes
         self._val.append(parent)  # the values of the other rows follow from a0: the publisher's thread fills them in
         self.rows(Kind.BlockCached, Cause.none, req, blocks, first, group)
         return first
@@ -158,7 +156,7 @@ class Recorder(NullRecorder):
         if not self._operations:
             self._open()
         self._operations += (kind, cause, req, 0, a0, a1)
-        self._events += 1
+        self._rowless += 1
 
     def ops(self, kind: Kind, reqs: list[int], a0s: list[int], a1s: list[int]) -> None:
         """The same operation, without rows, for many requests."""
@@ -170,7 +168,7 @@ class Recorder(NullRecorder):
         operations = [kind, Cause.none, 0, 0, 0, 0] * count
         operations[2::6], operations[4::6], operations[5::6] = reqs, a0s, a1s
         self._operations += operations
-        self._events += count
+        self._rowless += count
 
     def complete_step(self, tokens: int, totals: Totals | None = None) -> None:
         """Closes the step and hands the message over. `tokens`: tokens computed in it."""
@@ -182,12 +180,13 @@ class Recorder(NullRecorder):
         """Hands over what is recorded; nothing to do when nothing is."""
         if not self._operations:
             return
+        events = len(self._blk) + self._rowless
         message = RecordedMessage(
-            self.next_wire_seq, self.next_seq, self._events, self.step, self._t0_wall_ns, self._t0_mono_ns, self.lost,
+            self.next_wire_seq, self.next_seq, events, self.step, self._t0_wall_ns, self._t0_mono_ns, self.lost,
             self._req0, self._hash0, self._names, self._operations, self._blk, self._val, self._hashes, totals,
         )  # fmt: skip
         self.next_wire_seq += 1
-        self.next_seq += self._events
+        self.next_seq += events
         if not self.handover.offer(message):
             self.lost += 1
             self.wants_dump = True
@@ -205,7 +204,7 @@ class Recorder(NullRecorder):
         self._t0_wall_ns = self.clock.wall_ns() // 1000 * 1000
         self._t0_mono_ns = self.clock.mono_ns()
         self._operations += (Kind.StepStarted, Cause.none, NO_ORDINAL, 0, 0, self.step & 0xFFFFFFFF)
-        self._events += 1
+        self._rowless += 1
 
     def _microseconds(self) -> int:
         return (self.clock.mono_ns() - self._t0_mono_ns) // 1000
