@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+
+import pytest
 
 CHROMIUM_FLAGS = [
     "--headless",
@@ -20,3 +23,11 @@ def find_chromium() -> str | None:
     """Path of a Chromium or Chrome, or None."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     return next((path for path in map(shutil.which, names) if path), None)
+
+
+def require_chromium() -> str:
+    """Path of a Chromium; without one the test is skipped, saying so, and fails where CI runs it."""
+    executable = find_chromium()
+    if executable is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)("needs Chromium: install the package chromium")
+    return executable

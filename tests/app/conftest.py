@@ -8,15 +8,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.app.browser import CHROMIUM_FLAGS, find_chromium
+from tests.app.browser import CHROMIUM_FLAGS, require_chromium
 from tests.app.scripted_backend import ScriptedBackend, component_data
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    executable = find_chromium()
-    if executable is None:
-        pytest.skip("needs Chromium: install the package chromium")
+    executable = require_chromium()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_FLAGS)
         yield browser

@@ -5,10 +5,12 @@ One story in the order it happens, on one demo with the tiny model.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 from playwright.sync_api import Browser, Page
 
@@ -33,11 +35,14 @@ def visitor(chromium: Browser, demo: DemoRig) -> Iterator[Page]:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.on("websocket", lambda websocket: asked.append(websocket.url))
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
     page.asked = asked  # type: ignore[attr-defined]
     page.goto(demo.url)
     wait_until_live(page)
     yield page
     context.close()
+    assert not errors, "a script on the page failed"
 
 
 def wait_until_live(page: Page) -> None:
@@ -51,6 +56,12 @@ def panel(page: Page, name: str) -> str:
 
 def counts_by_state(demo: DemoRig) -> dict[str, int]:
     return {name: figure["value"] for name, figure in demo.get("state")["counts"].items()}
+
+
+def counts_in_legend(page: Page) -> dict[str, int]:
+    """What a person reads above the map, states without a block left out."""
+    found = re.findall(r"(unknown|empty|free|cached|active|shared)\s+([\d,]+)", panel(page, "block_map"))
+    return {name: int(count.replace(",", "")) for name, count in found if count != "0"}
 
 
 def test_blocks_move(visitor: Page) -> None:
@@ -67,6 +78,8 @@ def test_counts_on_the_canvas_equal_the_state(visitor: Page, demo: DemoRig) -> N
         visitor.wait_for_function("seq => __kvxray.seq() === seq", arg=seq)
         assert visitor.evaluate("__kvxray.counts()") == counts_by_state(demo)
         assert sum(counts_by_state(demo).values()) == state["usable_blocks"]
+        visitor.wait_for_timeout(200)  # the legend is written with the next frame
+        assert counts_in_legend(visitor) == {name: count for name, count in counts_by_state(demo).items() if count}
     finally:
         demo.thaw_engine()
 
@@ -158,5 +171,30 @@ def test_leak_is_named_with_its_request_and_blocks(chromium: Browser, tmp_path: 
         until(lambda: request in panel(page, "findings_banner"), 10)
         page.wait_for_function("__kvxray.leaked() > 0", timeout=10_000)
         page.close()
+    finally:
+        rig.close()
+
+
+def test_the_demo_ends_when_told_to_and_leaves_no_process(tmp_path: Path) -> None:
+    rig = DemoRig(tmp_path)
+    try:
+        rig.start_demo()
+        family = psutil.Process(rig.processes[-1].pid).children(recursive=True)
+        assert family
+        rig.stop()
+        until(lambda: not any(member.is_running() for member in family))
+    finally:
+        rig.close()
+
+
+def test_the_engine_ends_when_the_demo_is_killed(tmp_path: Path) -> None:
+    rig = DemoRig(tmp_path)
+    try:
+        rig.start_demo()
+        demo = rig.processes.pop()
+        family = psutil.Process(demo.pid).children(recursive=True)
+        demo.kill()
+        demo.wait(30)
+        until(lambda: not any(member.is_running() for member in family))
     finally:
         rig.close()
