@@ -1,14 +1,19 @@
 """Who may talk to the engine's API: names of this machine, no foreign pages, and whoever shows the token."""
 
+import asyncio
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kvxray_engine.api_server import create_api
 from kvxray_engine.engine import LLMEngine
 from kvxray_engine.errors import UserError
 from kvxray_engine.null_model import NullModel
 from kvxray_engine.request_texts import RequestTexts
-from kvxray_engine.server.access import AccessRules
+from kvxray_engine.server.access import AccessGate, AccessRules
 from kvxray_engine.tokenizer import ByteTokenizer
 from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 
@@ -83,3 +88,30 @@ def test_there_are_no_sockets() -> None:
     with pytest.raises(WebSocketDisconnect) as refused, client().websocket_connect("/anything"):
         pass
     assert refused.value.code == 4403
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"host", b"origin", b"authorization", b"content-length", b"Host"]),
+            st.one_of(st.binary(max_size=12), st.sampled_from([b"127.0.0.1", b"http://[", b"\xb2", b"9" * 5000])),
+        ),
+        max_size=5,
+    )
+)
+def test_no_headers_break_the_gate(headers: list[tuple[bytes, bytes]]) -> None:
+    """Every request is answered or passed on, whatever its headers hold."""
+    said: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        said.append("passed on")
+
+    async def send(message: Message) -> None:
+        said.append(str(message.get("status", "")))
+
+    async def receive() -> Message:
+        raise AssertionError("nothing is read before it is let in")
+
+    gate = AccessGate(app, AccessRules())
+    asyncio.run(gate({"type": "http", "path": "/", "headers": headers}, receive, send))
+    assert said == ["passed on"] or said[0] in ("403", "413")

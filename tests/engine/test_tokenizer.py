@@ -30,7 +30,7 @@ TOKENIZERS = [pytest.param(ByteTokenizer(), id="bytes"), pytest.param(small_bpe(
 
 @pytest.mark.parametrize("tokenizer", TOKENIZERS)
 @settings(deadline=None)
-@given(text=st.text())
+@given(text=st.text().filter(lambda text: "<|" not in text))  # which may be the name of a special token
 def test_any_text_survives_the_way_there_and_back(tokenizer: Tokenizer, text: str):
     token_ids = tokenizer.encode(text)
     assert tokenizer.decode(token_ids) == text
@@ -110,3 +110,23 @@ def test_a_template_from_elsewhere_runs_in_a_sandbox():
         ChatTemplate("{{ raise_exception('roles must alternate') }}").render([])
     with pytest.raises(UserError, match="cannot be used"):
         ChatTemplate("{% for %}")
+
+
+def test_a_template_finds_what_templates_of_models_use():
+    template = ChatTemplate(
+        "{{ bos_token }}{% if tools %}never{% endif %}{{ messages[0] | tojson }}"
+        "{% for m in messages %}{% if loop.index0 == 1 %}{% break %}{% endif %}[{{ m['content'] | trim }}]{% endfor %}"
+        "{{ strftime_now('%Y')[:2] }}",
+        {"bos_token": "<s>"},
+    )
+    messages = [{"role": "user", "content": " <é> & '"}, {"role": "user", "content": "unread"}]
+    assert template.render(messages) == """<s>{"role": "user", "content": " <é> & '"}[<é> & ']20"""
+
+
+def test_a_token_by_itself_can_be_read():
+    bpe, byte = small_bpe(), ByteTokenizer()
+    assert byte.token_text(ord("a")) == "a"
+    assert byte.token_text(0xC3) == "bytes:\\xc3"
+    assert byte.token_text(256) == "<|endoftext|>"
+    assert bpe.token_text(bpe.encode("<|im_end|>")[0]) == "<|im_end|>"
+    assert bpe.token_text(bpe.encode("ü")[0]) == "bytes:\\xc3"

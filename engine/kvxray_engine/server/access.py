@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from kvxray_engine.errors import UserError
 
 MAX_BODY_BYTES: Final = 4 << 20
+MAX_LENGTH_DIGITS: Final = 15
 CLOSE_FORBIDDEN: Final = 4403
 LOOPBACK_NAMES: Final = frozenset({"localhost"})
 TYPES: Final = {401: "authentication_error", 403: "permission_error", 413: "invalid_request_error"}
@@ -89,12 +90,13 @@ class AccessGate:
         hosts, origins = headers.get("host", []), headers.get("origin", [])
         if len(hosts) != 1 or not rules.allows_host(hosts[0]):
             raise Refusal(403, "This API answers only to names of this machine.")
-        if origins and (len(origins) > 1 or urlsplit(origins[0]).netloc.lower() != hosts[0].lower()):
+        if origins and (len(origins) > 1 or origins[0].partition("://")[2].lower() != hosts[0].lower()):
             raise Refusal(403, "This API answers no pages of other origins.")
         if rules.token and not _shows(headers.get("authorization", []), rules.token):
             raise Refusal(401, "Show the token: send Authorization: Bearer with the engine's API key.")
         length = headers.get("content-length", ["0"])[0]
-        if length.isdigit() and int(length) > rules.max_body_bytes:
+        # Compared by digits first: a number too long for a computer is too large a body all the same.
+        if len(length) > MAX_LENGTH_DIGITS or (length.isdecimal() and int(length) > rules.max_body_bytes):
             raise Refusal(413, f"The body is larger than {rules.max_body_bytes} bytes: send less.")
 
 
