@@ -8,19 +8,17 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from importlib import metadata
 from typing import Final
 
-import httpx2
 from fastapi import APIRouter, FastAPI, WebSocket
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from kvxray_backend.backend import Backend, check_can_start
+from kvxray_backend.engine_http import engine_http
 from kvxray_backend.page import HOST_CONFIG, Page, open_page, page_folder
 from kvxray_backend.routes import blocks, docs, events, findings, health, live, requests, sources, state
 from kvxray_backend.routes.assets import ComponentFiles
 from kvxray_backend.routes.errors import ApiError, ErrorBody, install_error_handlers
 from kvxray_backend.security import Gate
 from kvxray_backend.settings import Settings
-
-ENGINE_TIMEOUT_S: Final = 2.0
 
 _EVERY_METHOD: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -77,7 +75,7 @@ def _lifespan(settings: Settings, page: Page | str) -> Callable[[FastAPI], Abstr
             stack.push_async_callback(asyncio.to_thread, backend.close)
             for source in backend.sources.values():
                 stack.push_async_callback(source.feed.close)
-            app.state.engine_http = await stack.enter_async_context(_engine_http(settings))
+            app.state.engine_http = await stack.enter_async_context(engine_http(settings))
             app.state.backend = backend
             stack.callback(delattr, app.state, "backend")
             backend.start()
@@ -86,15 +84,6 @@ def _lifespan(settings: Settings, page: Page | str) -> Callable[[FastAPI], Abstr
             yield
 
     return running
-
-
-def _engine_http(settings: Settings) -> httpx2.AsyncClient:
-    """For the engines' own APIs: no proxies, no redirects, so that nothing but what is configured is asked. Engine and
-    page share one token where there is one.
-    """
-    token = settings.token.get_secret_value()
-    headers = {"authorization": f"Bearer {token}"} if token else {}
-    return httpx2.AsyncClient(timeout=ENGINE_TIMEOUT_S, trust_env=False, follow_redirects=False, headers=headers)
 
 
 def _mount_page(app: FastAPI, page: Page | str, base: str) -> None:
