@@ -34,6 +34,15 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message[:1].lower()}{message[1:]}. Try `{self.prog} --help`.\n")
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Tells defaults, where there is one to tell."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default is None or action.default is False or action.default == "":
+            return action.help
+        return super()._get_help_string(action)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
     parser = build_parser()
@@ -68,7 +77,7 @@ def build_parser() -> argparse.ArgumentParser:
         command = load_command(name)
         child = commands.add_parser(
             name, help=command.SUMMARY, description=command.__doc__, allow_abbrev=False,
-            formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+            formatter_class=_Help,
         )  # fmt: skip
         command.add_arguments(child)
     return parser

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kvxray_backend.cli import main
+from kvxray_backend.cli import COMMANDS, main
 from kvxray_backend.commands.demo import engine_command
 from kvxray_backend.commands.serve import source_argument
 from kvxray_backend.doctor import cpu_flags, examine
@@ -51,6 +51,15 @@ def test_without_a_command_it_says_what_there_is(capsys: pytest.CaptureFixture[s
     told = capsys.readouterr().out
     for command in ("demo", "serve", "model", "doctor", "bench"):
         assert f"\n    {command} " in told
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_tells_defaults_only_where_there_is_one(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    told = capsys.readouterr().out
+    assert "default: None" not in " ".join(told.split())
+    assert "default: False" not in " ".join(told.split())
 
 
 @pytest.mark.parametrize(
