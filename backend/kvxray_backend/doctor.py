@@ -26,7 +26,7 @@ CPU_FEATURES: Final = {
     "asimd": "NEON",
     "sve": "SVE",
 }
-PORTS: Final = {8501: "page", 8000: "engine API", 5570: "events", 5571: "replay"}
+ENGINE_PORTS: Final = {8000: "engine API", 5570: "events", 5571: "replay"}
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -94,7 +94,7 @@ def check_memory() -> Check:
 
 def check_torch() -> Check:
     if not _installed("torch"):
-        return Check("torch", "missing", "Not installed, so no engine runs here: pip install 'kvxray[engine]'.")
+        return Check("torch", "missing", "Not installed, so no engine runs here (the extra engine).")
     return Check("torch", "good", f"torch {_version('torch')}.")
 
 
@@ -111,7 +111,7 @@ def check_gpu() -> Check:
 
 def check_triton() -> Check:
     if not _installed("triton"):
-        return Check("triton", "optional", "Not installed; only GPU kernels need it: pip install 'kvxray[gpu]'.")
+        return Check("triton", "optional", "Not installed; only GPU kernels need it (the extra gpu).")
     return Check("triton", "good", f"triton {_version('triton')}.")
 
 
@@ -129,7 +129,7 @@ def check_model() -> Check:
 def check_dashboard() -> Check:
     absent = [name for name in ("fastapi", "uvicorn", "streamlit", "sqlalchemy", "alembic") if not _installed(name)]
     if absent:
-        return Check("Dashboard", "missing", f"{', '.join(absent)} not installed: pip install 'kvxray[dashboard]'.")
+        return Check("Dashboard", "missing", f"{', '.join(absent)} not installed (the extra dashboard).")
     return Check("Dashboard", "good", f"streamlit {_version('streamlit')}, fastapi {_version('fastapi')}.")
 
 
@@ -169,10 +169,16 @@ def check_browser() -> Check:
 
 
 def check_ports() -> Check:
-    taken = [f"{port} ({use})" for port, use in PORTS.items() if not _is_free(port)]
+    ports = {_page_port(): "page"} | ENGINE_PORTS
+    taken = [f"{port} ({use})" for port, use in ports.items() if not _is_free(port)]
     if taken:
         return Check("Ports", "optional", f"In use: {', '.join(taken)}. The demo takes others by --port and the like.")
-    return Check("Ports", "good", f"{', '.join(str(port) for port in PORTS)} are free.")
+    return Check("Ports", "good", f"{', '.join(str(port) for port in ports)} are free.")
+
+
+def _page_port() -> int:
+    text = os.environ.get("KVXRAY_PORT", "")
+    return int(text) if text.isdecimal() and int(text) <= 65_535 else 8501
 
 
 def _is_free(port: int) -> bool:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -62,10 +64,10 @@ class EngineProcess:
             self.early_exit_code = code if code > 0 else 1
             on_early_exit()
         else:
-            restart = " ".join(["kvxray", *_public(self.command)])
             how = f"signal {-code}" if code < 0 else f"exit code {code}"
             sys.stderr.write(
-                f"kvxray demo: the engine ended ({how}); the page stays up. Start it again with: {restart}\n"
+                f"kvxray demo: the engine ended ({how}); the page stays up. Start it again, in another terminal, "
+                f"with: {shlex.join(typed(self.command))}\n"
             )
 
     def _read(self, line: bytes) -> None:
@@ -74,7 +76,10 @@ class EngineProcess:
             self.is_ready = self.is_ready or (isinstance(told, dict) and told.get("ready") is True)
 
 
-def _public(command: list[str]) -> list[str]:
-    """The part of our own command line that a person would type."""
-    after = command[command.index("kvxray_backend.cli") + 1 :] if "kvxray_backend.cli" in command else command
-    return [word for word in after if word != "--until-stdin-closes"]
+def typed(command: list[str]) -> list[str]:
+    """One of our own command lines as a person would type it: with the `kvxray` that this process was started by."""
+    program = sys.argv[0]
+    if Path(program).name != "kvxray" or "kvxray_backend.cli" not in command:
+        return [word for word in command if word != "--until-stdin-closes"]
+    words = command[command.index("kvxray_backend.cli") + 1 :]
+    return [program, *(word for word in words if word != "--until-stdin-closes")]

@@ -111,7 +111,7 @@ class LLMEngine:
             bytes_per_block=model.bytes_per_block,
             kv_cache_dtype=model.kv_cache_dtype,
             groups=(Group(block_size=pool.block_size),),
-            pools=(Pool(medium="GPU", name="kv_cache", first_block_id=0, num_blocks=pool.num_blocks),),
+            pools=(Pool(medium=model.medium, name="kv_cache", first_block_id=0, num_blocks=pool.num_blocks),),
             model=model.name,
             labels=labels or {},
         )

@@ -43,6 +43,7 @@ class ModelRunner:
         self.num_blocks = shape.num_blocks
         self.bytes_per_block = shape.bytes_per_block(backend.dtype)
         self.kv_cache_dtype = str(backend.dtype).removeprefix("torch.")
+        self.medium = "CPU" if backend.key_cache.device.type == "cpu" else "GPU"
         self.logprobs: dict[str, TokenLogprobs] = {}
 
     @torch.inference_mode()

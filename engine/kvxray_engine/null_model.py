@@ -19,6 +19,7 @@ class NullModel:
 
     name = "null"
     kv_cache_dtype = "none"
+    medium = "GPU"  # of the engine it stands for
     bytes_per_block = 0
     logprobs: Mapping[str, TokenLogprobs] = MappingProxyType({})  # it has no scores to report
 

@@ -68,6 +68,7 @@ class StepModel(Protocol):
     num_blocks: int  # the null block included
     bytes_per_block: int  # keys and values of all layers
     kv_cache_dtype: str  # such as "float32"
+    medium: str  # where the cache is: GPU or CPU
 
     @property
     def logprobs(self) -> Mapping[str, TokenLogprobs]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 from typing import Final
@@ -14,9 +14,12 @@ SUMMARY: Final = "measure kvxray on this machine (needs a clone)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="what to measure, for example: start")
+    parser.add_argument("name", metavar="NAME", help="what to measure: the name of a script in benchmarks/")
     parser.add_argument("--json", action="store_true", help="print one JSON object; progress goes to standard error")
-    parser.add_argument("rest", nargs=argparse.REMAINDER, help="further options are the benchmark's own")
+    rest = parser.add_argument(
+        "rest", nargs=argparse.REMAINDER, metavar="...", help="options of the benchmark itself; NAME --help lists them"
+    )
+    rest.required = False
 
 
 def run(options: argparse.Namespace) -> int:
@@ -26,5 +29,14 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("There is no folder benchmarks/ here: run kvxray bench in a clone of the project.")
     if options.name not in names:
         raise UserError(f"There is no benchmark {options.name!r}; there are: {', '.join(names)}.")
-    arguments = [*(["--json"] if options.json else []), *options.rest]
-    return subprocess.call([sys.executable, "-m", f"benchmarks.{options.name}", *arguments], cwd=folder.parent)
+    sys.path.insert(0, str(folder.parent))
+    sys.argv = [options.name, *(["--json"] if options.json else []), *options.rest]
+    try:
+        runpy.run_module(f"benchmarks.{options.name}", run_name="__main__", alter_sys=True)
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"This benchmark needs {error.name!r}, which is not installed: run make check once in the clone."
+        ) from error
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    return 0

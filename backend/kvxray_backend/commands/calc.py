@@ -21,13 +21,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="a known model, such as llama-3.1-8b, or the path of a config.json")
     parser.add_argument("--layers", type=_positive, help="layers, when no model is named")
     parser.add_argument("--kv-heads", type=_positive, help="kv heads of a layer, when no model is named")
-    parser.add_argument("--head-dim", type=_positive, help="numbers of a head, when no model is named")
+    parser.add_argument("--head-dim", type=_positive, help="size of a head (head_dim), when no model is named")
     parser.add_argument("--heads", type=_positive, help="query heads, to compare with MHA, when no model is named")
-    parser.add_argument("--dtype", type=_dtype, help=f"of keys and values: {', '.join(DTYPE_BYTES)}; else the model's")
+    parser.add_argument(
+        "--dtype", type=_dtype, help=f"type of keys and values: {', '.join(DTYPE_BYTES)}; else the model's"
+    )
     parser.add_argument("--tokens", type=_positive, default=4096, help="tokens of one sequence")
     parser.add_argument("--batch", type=_positive, default=1, help="sequences at once")
-    parser.add_argument("--gpu-memory", type=_size, help="of one GPU, such as 80GiB: says how many sequences fit it")
-    parser.add_argument("--gpu-memory-utilization", type=_share, default=0.9, help="share of it for weights and cache")
+    parser.add_argument(
+        "--gpu-memory", type=_size, help="memory of one GPU, such as 80GiB: says how many sequences fit"
+    )
+    parser.add_argument(
+        "--gpu-memory-utilization", type=_share, default=0.9, help="share of that memory for weights and cache"
+    )
     parser.add_argument("--weights", type=_size, help="size of the weights, such as 16GB, when it is not known")
     parser.add_argument("--block-size", type=_positive, default=16, help="tokens of a block: sequences take whole ones")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of sentences")

@@ -16,6 +16,9 @@ from kvxray_engine.errors import UserError
 
 SUMMARY: Final = "run a real model and watch its cache"
 SOURCE: Final = "demo"
+LEAK_NOTICE: Final = (
+    "kvxray demo: a fault is on, cancelled requests keep their blocks. The first is cancelled within a minute.\n"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="decides what the agents ask and when")
     parser.add_argument("--port", type=port_number, metavar="P", help="port of the page (else KVXRAY_PORT, else 8501)")
     parser.add_argument("--leak", action="store_true", help="a fault on purpose: cancelled requests keep their blocks")
-    parser.add_argument("--num-kv-blocks", type=positive, metavar="N", help="size of the cache in blocks")
+    parser.add_argument(
+        "--num-kv-blocks",
+        type=positive,
+        metavar="N",
+        help="size of the cache in blocks of 16 tokens (else 641, one of them the null block)",
+    )
     parser.add_argument("--events-port", type=port_number, default=5570, help="port of the engine's events")
     parser.add_argument("--replay-port", type=port_number, default=5571, help="port of replay and snapshots")
     parser.add_argument("--api-port", type=port_number, default=8000, help="port of the engine's own API")
@@ -85,6 +93,8 @@ def run_all(options: argparse.Namespace) -> int:
     # Until the server has its own handlers, and after it, a request to stop must still end the engine.
     signal.signal(signal.SIGTERM, _leave)
     try:
+        if options.leak:
+            sys.stderr.write(LEAK_NOTICE)
         engine.start(on_early_exit=_stop_self)
         code = serve(settings, announce="kvxray demo")
     except (SystemExit, KeyboardInterrupt):

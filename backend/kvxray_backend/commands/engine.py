@@ -64,18 +64,20 @@ def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dtype", default="auto", help="what the model computes in: auto, float32 or bfloat16")
     parser.add_argument("--max-model-len", type=positive, metavar="N", help="longest prompt and answer, in tokens")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="for requests that bring no seed of their own")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of requests that bring none of their own"
+    )
 
 
 def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kv-cache-dtype", default="auto", help="of keys and values: auto, fp32 or bf16")
+    parser.add_argument("--kv-cache-dtype", default="auto", help="type of keys and values: auto, fp32 or bf16")
     parser.add_argument("--block-size", type=positive, default=16, metavar="N", help="tokens of a block")
     parser.add_argument("--num-kv-blocks", type=_blocks, metavar="N", help="size of the cache in blocks")
     parser.add_argument(
         "--gpu-memory-utilization",
         type=_share,
         metavar="SHARE",
-        help="size of the cache as what is left of this share of the machine's memory; --num-kv-blocks wins",
+        help="size of the cache: what is left of this share of the machine's memory; --num-kv-blocks wins",
     )
     parser.add_argument(
         "--enable-prefix-caching",
