@@ -27,7 +27,9 @@ _SPOILS_EVENTS: Final = frozenset({"gap", "stale"})
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What figures are made from, all of one moment. `now_ns`: engine time. `leaked`: blocks with a leaked hold."""
+    """What figures are made from, all of one moment. `now_ns`: engine time. `leaked`: blocks with a leaked hold,
+    `leaked_only`: those without any other.
+    """
 
     block_map: BlockMap
     windows: EventWindows
@@ -35,6 +37,7 @@ class Reading:
     since_seq: int
     now_ns: int
     leaked: int
+    leaked_only: int = 0
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -89,6 +92,7 @@ def _block_figures(reading: Reading) -> dict[str, Figure]:
         "shared": reading.of_blocks(counts[BlockState.shared] / usable if usable else None),
         "internal_fragmentation": reading.of_blocks(_internal_fragmentation(reading.block_map)),
         "leaked": reading.of_holders(reading.leaked, "blocks"),
+        "leaked_only": reading.of_holders(reading.leaked_only, "blocks"),
     }
 
 

@@ -27,6 +27,8 @@ MAX_BYTE: Final = 254
 FLAG_LEAKED: Final = 1
 FLAG_NULL_BLOCK: Final = 2
 FLAG_HASHED: Final = 4
+FLAG_LEAKED_ONLY: Final = 8
+"""All its holders have ended: nobody living uses it."""
 
 U1 = NDArray[np.uint8]
 U4 = NDArray[np.uint32]

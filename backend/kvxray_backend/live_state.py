@@ -23,6 +23,7 @@ from kvxray_backend.analysis.leaks import EngineTime, Leak
 from kvxray_backend.frames import (
     FLAG_HASHED,
     FLAG_LEAKED,
+    FLAG_LEAKED_ONLY,
     FLAG_NULL_BLOCK,
     FrameHeader,
     Picture,
@@ -67,8 +68,8 @@ class Counters:
 
 
 class LiveState:
-    """Invariants: there is a `block_map` exactly when there is an `epoch`; `leaked` and the marks have one entry a
-    block.
+    """Invariants: there is a `block_map` exactly when there is an `epoch`; `leaked`, `leaked_only` (1 = any, all of the
+    holders have ended) and the marks have one entry a block.
     """
 
     def __init__(self, source: str) -> None:
@@ -92,6 +93,7 @@ class LiveState:
         self._engine_step = 0
         self._totals: Totals | None = None
         self.leaked: U1 = np.zeros(0, np.uint8)
+        self.leaked_only: U1 = np.zeros(0, np.uint8)
         self._marked: U1 = np.zeros(0, np.uint8)
 
     # Writing: the source's thread.
@@ -160,12 +162,13 @@ class LiveState:
         """What analysis has found to leak at present."""
         with self.lock:
             self.leaks = tuple(leaks)
-            leaked = np.zeros(len(self.leaked), np.uint8)
+            leaked, leaked_only = np.zeros_like(self.leaked), np.zeros_like(self.leaked_only)
             for leak in leaks:
                 leaked[leak.blocks] = 1
-            changed = np.flatnonzero(leaked != self.leaked)
+                leaked_only[leak.blocks_only] = 1
+            changed = np.flatnonzero((leaked != self.leaked) | (leaked_only != self.leaked_only))
             if len(changed):
-                self.leaked = leaked
+                self.leaked, self.leaked_only = leaked, leaked_only
                 self._marked[changed] = 1
                 self._move_picture()
 
@@ -227,7 +230,9 @@ class LiveState:
             self.tail.check_integrity()
             if self.block_map is not None:
                 self.block_map.check_integrity()
-                assert len(self.leaked) == len(self._marked) == self.block_map.num_blocks, "marks do not fit the blocks"
+                sizes = {len(self.leaked), len(self.leaked_only), len(self._marked)}
+                assert sizes == {self.block_map.num_blocks}, "marks do not fit the blocks"
+                assert (self.leaked_only <= self.leaked).all(), "a block held by the ended alone has no leaked hold"
                 assert int(self.picture_seq) == self.seq or self.seq == -1, "the picture is not of the state"
 
     def _map(self) -> BlockMap:
@@ -248,6 +253,7 @@ class LiveState:
 
     def _resize(self) -> None:
         self.leaked = np.zeros(self._map().num_blocks, np.uint8)
+        self.leaked_only = np.zeros(self._map().num_blocks, np.uint8)
         self._marked = np.ones(self._map().num_blocks, np.uint8)
 
     def _note_time(self, t_ns: int, header: Header) -> None:
@@ -277,7 +283,7 @@ class LiveState:
         block_map, descriptor = self._map(), self._map().descriptor
         ref, ordinal = block_map.ref[ids], block_map.hash_ordinal[ids]
         unknown = (ref == UNKNOWN_U4) | (ordinal == UNKNOWN_U4)
-        flags = self.leaked[ids] * np.uint8(FLAG_LEAKED)
+        flags = self.leaked[ids] * np.uint8(FLAG_LEAKED) | self.leaked_only[ids] * np.uint8(FLAG_LEAKED_ONLY)
         flags |= np.where(ordinal < UNKNOWN_U4, FLAG_HASHED, 0).astype(np.uint8)
         flags |= np.where(ids == descriptor.null_block, FLAG_NULL_BLOCK, 0).astype(np.uint8)
         fill = fill_bytes(block_map.slots[ids], unknown, descriptor.block_size)

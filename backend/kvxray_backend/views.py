@@ -34,6 +34,7 @@ def reading_of(live: LiveState, block_map: BlockMap) -> Reading:
         since_seq=live.known_since_seq,
         now_ns=live.engine_time.t_ns,
         leaked=int(np.count_nonzero(live.leaked)),
+        leaked_only=int(np.count_nonzero(live.leaked_only)),
         findings=live.findings,
     )
 

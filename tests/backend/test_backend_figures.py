@@ -28,7 +28,7 @@ class Watched(Story):
         return message
 
     def reading(self, findings: tuple[Finding, ...] = ()) -> Reading:
-        return Reading(self.map, self.windows, 3, 7, self.clock.now, 0, findings)
+        return Reading(self.map, self.windows, 3, 7, self.clock.now, 3, 2, findings)
 
     def value(self, name: str):
         return figures_of(self.reading())[name].value
@@ -123,9 +123,9 @@ def test_what_is_unknown_is_never_zero() -> None:
     story = Watched()
     story.map.forget()
     reading = story.reading()
-    for name in ("used", "cached", "shared", "internal_fragmentation", "leaked"):
+    for name in ("used", "cached", "shared", "internal_fragmentation", "leaked", "leaked_only"):
         figure = figures_of(reading)[name]
-        assert figure.value is None or name == "leaked"
+        assert figure.value is None or name.startswith("leaked")
         assert figure.certainty == "derived"
     assert state_counts(reading)["unknown"].value == 8
     assert state_counts(reading)["active"].value is None

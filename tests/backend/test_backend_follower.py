@@ -361,7 +361,7 @@ def test_leaks_are_named_with_their_request_and_none_otherwise(tmp_path: Path) -
         (leak,) = [finding for finding in rig.live.findings if finding.kind == "leak"]
         assert leak.subjects.requests == ("victim",)
         assert leak.numbers["blocks"] == len(leak.subjects.blocks) == int(np.count_nonzero(rig.live.leaked))
-        assert leak.sentence.startswith("Request victim, aborted ")
+        assert leak.sentence.startswith("Leak: request victim, aborted ")
         assert set(leak.subjects.blocks) == set(rig.block_map.blocks_of(rig.live.leaks[0].holder))
 
 

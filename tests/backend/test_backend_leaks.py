@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from kvxray_backend.analysis.leaks import EngineTime, find_leaks
+from kvxray_backend.analysis.leaks import EngineTime, Leak, find_leaks
 from kvxray_engine.stream.schema import Cause, Kind, Name
 
 from tests.backend.told import SECOND, Story
@@ -49,14 +50,18 @@ def test_a_leak_is_one_sentence_with_its_request_and_blocks(kind: Kind, why: str
     (leak,) = find_leaks(story.map, now)
     assert leak.blocks.tolist() == [1, 2, 3]
     finding = leak.finding("told", 1, 9, now.t_ns)
-    assert finding.sentence == f"Request agent-07/3, {why} 12 s ago, still holds 3 blocks."
+    assert finding.sentence == (
+        f"Leak: request agent-07/3, {why} 12 s ago, still holds 3 blocks, all of them held by nobody else (3.0 KiB)."
+    )
     assert finding.subjects.blocks == (1, 2, 3)
     assert finding.subjects.requests == ("agent-07/3",)
-    assert finding.numbers["blocks"] == 3
+    assert finding.numbers == {"blocks": 3, "blocks_only": 3, "bytes_only": 3 * 1024, "ended_s_ago": 12}
     over = finding.ended(now.t_ns + 4 * SECOND)
-    assert (
-        over.sentence == f"Request agent-07/3, {why}, held 3 blocks after its end; released 4 s after it was noticed."
+    assert over.sentence == (
+        f"Leak: request agent-07/3, {why}, held 3 blocks after its end; released 4 s after it was noticed."
     )
+    cut_off = finding.ended(now.t_ns + 4 * SECOND, with_engine=True)
+    assert cut_off.sentence == f"Leak: request agent-07/3, {why}, held 3 blocks until the engine ended."
 
 
 def test_the_living_never_leak() -> None:
@@ -89,7 +94,44 @@ def test_a_block_of_a_living_and_a_dead_holder_carries_one_leaked_hold() -> None
     (leak,) = find_leaks(story.map, later(story, 4, 3))
     assert leak.request_id == "dead"
     assert leak.blocks.tolist() == [1, 2]
+    assert leak.blocks_only.tolist() == [2]
     assert story.map.ref[1] == 2
+    assert ", still holds 2 blocks, 1 of them held by nobody else (1.0 KiB)." in leak.sentence(story.clock.now)
+
+
+def test_blocks_that_only_the_dead_hold_are_counted_for_each_of_them() -> None:
+    story = Story()
+    for name in ("dead", "dead too", "alive"):
+        story.arrive(name)
+    story.allocate("dead", 1, 2, 3)
+    story.refer("dead too", 1, 2, after=2)
+    story.refer("alive", 1, after=3)
+    story.end("dead", Kind.RequestAborted)
+    story.end("dead too", Kind.RequestFailed)
+    story.step()
+    first, second = find_leaks(story.map, later(story, 4, 3))
+    assert (first.blocks.tolist(), first.blocks_only.tolist()) == ([1, 2, 3], [2, 3])
+    assert (second.blocks.tolist(), second.blocks_only.tolist()) == ([1, 2], [2])
+    # While one of them is within its grace, it counts as living.
+    story.arrive("late")
+    story.refer("late", 3, after=2)
+    story.end("late")
+    story.step()
+    first, _ = find_leaks(story.map, later(story, 4, 1))
+    assert first.blocks_only.tolist() == [2]
+
+
+def test_a_leak_of_shared_blocks_alone_says_so_and_bytes_are_told_only_where_they_are_known() -> None:
+    blocks, none = np.array([4, 5], np.uint32), np.zeros(0, np.uint32)
+    shared = Leak(0, "r", "aborted", 0, blocks, none, 1024)
+    assert shared.sentence(SECOND).endswith(" still holds 2 blocks, all of them held by others too.")
+    one = Leak(0, "r", "aborted", 0, blocks[:1], none, 1024)
+    assert one.sentence(SECOND).endswith(" still holds 1 block, held by others too.")
+    unsized = Leak(0, "r", "aborted", 0, blocks, blocks)
+    assert unsized.sentence(SECOND).endswith(" still holds 2 blocks, all of them held by nobody else.")
+    assert "bytes_only" not in unsized.finding("told", 1, 0, SECOND).numbers
+    large = Leak(0, "r", "aborted", 0, blocks, blocks, 737_280 * 10)
+    assert large.sentence(SECOND).endswith(" held by nobody else (14.1 MiB).")
 
 
 def test_a_sequence_leaks_with_its_request() -> None:
@@ -117,7 +159,7 @@ def test_a_lease_leaks_after_its_deadline_and_a_pin_never() -> None:
     (leak,) = find_leaks(story.map, later(story, 8.1, 0))
     assert (
         leak.finding("told", 1, 0, deadline + 9 * SECOND).sentence
-        == "Lease lease, expired 9 s ago, still holds 1 block."
+        == "Leak: lease lease, expired 9 s ago, still holds 1 block, held by nobody else (1.0 KiB)."
     )
 
 

@@ -10,6 +10,7 @@ from kvxray_backend.analysis.leaks import Leak
 from kvxray_backend.frames import (
     FLAG_HASHED,
     FLAG_LEAKED,
+    FLAG_LEAKED_ONLY,
     FLAG_NULL_BLOCK,
     FrameHeader,
     Picture,
@@ -30,6 +31,10 @@ def joined(story: Story, epoch: int = 1) -> LiveState:
     live = LiveState("told")
     live.begin(epoch, BlockMap(story.map.descriptor, source="told", incarnation="life-1"))
     return live
+
+
+def leak_of(blocks: list[int], only: list[int]) -> Leak:
+    return Leak(0, "a", "aborted", 0, np.array(blocks, np.uint32), np.array(only, np.uint32))
 
 
 def test_the_header_is_laid_out_as_the_contract_says() -> None:
@@ -72,9 +77,24 @@ def test_flags_tell_hashed_leaked_and_the_null_block() -> None:
     story.allocate("a", 1, 2)
     story.cache("a", 1)
     live.fold(story.step())
-    live.mark_leaks([Leak(0, "a", "aborted", 0, np.array([2], np.uint32))])
+    live.mark_leaks([leak_of([2, 3], only=[3])])
     viewer = Viewer(live)
-    assert viewer.flags[:4].tolist() == [FLAG_NULL_BLOCK, FLAG_HASHED, FLAG_LEAKED, 0]
+    assert viewer.flags[:5].tolist() == [FLAG_NULL_BLOCK, FLAG_HASHED, FLAG_LEAKED, FLAG_LEAKED | FLAG_LEAKED_ONLY, 0]
+    assert (FLAG_LEAKED, FLAG_NULL_BLOCK, FLAG_HASHED, FLAG_LEAKED_ONLY) == (1, 2, 4, 8)
+    live.check_integrity()
+
+
+def test_a_leaked_block_that_its_last_living_holder_leaves_changes_its_flags() -> None:
+    story = Story()
+    live = joined(story)
+    story.arrive("a")
+    story.allocate("a", 1, 2)
+    live.fold(story.step())
+    live.mark_leaks([leak_of([1, 2], only=[2])])
+    viewer = Viewer(live)
+    live.mark_leaks([leak_of([1, 2], only=[1, 2])])
+    viewer.update()
+    assert viewer.flags[1:3].tolist() == [FLAG_LEAKED | FLAG_LEAKED_ONLY] * 2
 
 
 def test_a_change_that_no_event_told_reaches_viewers_too() -> None:
@@ -86,7 +106,7 @@ def test_a_change_that_no_event_told_reaches_viewers_too() -> None:
     live.fold(story.step())
     viewer.update()
     before = live.seq
-    live.mark_leaks([Leak(0, "a", "aborted", 0, np.array([1], np.uint32))])
+    live.mark_leaks([leak_of([1], only=[])])
     viewer.update()
     assert live.seq == before
     assert viewer.flags[1] == FLAG_LEAKED

@@ -99,7 +99,7 @@ def test_state_equals_the_engine(client: TestClient, engine: SmallEngine) -> Non
         assert figure["since_seq"].startswith("1.")
     assert set(state["figures"]) == {
         "used", "cached", "shared", "hit_rate", "evictions_per_s", "allocations_per_s", "preemptions_per_s",
-        "internal_fragmentation", "leaked", "ttft_p50_s", "running", "waiting", "tokens_per_s",
+        "internal_fragmentation", "leaked", "leaked_only", "ttft_p50_s", "running", "waiting", "tokens_per_s",
     }  # fmt: skip
 
 
@@ -234,10 +234,11 @@ def test_findings_name_a_leak_and_the_block_says_so(tmp_path: Path) -> None:
         engine.step(3)
         found = until(lambda: client.get("/api/findings?state=open").json()["findings"], 15)
         assert [finding["kind"] for finding in found] == ["leak"]
-        assert found[0]["sentence"].startswith("Request victim, aborted ")
+        assert found[0]["sentence"].startswith("Leak: request victim, aborted ")
         blocks = found[0]["subjects"]["blocks"]
         state = client.get("/api/state").json()
         assert state["figures"]["leaked"]["value"] == len(blocks) == 4
+        assert state["figures"]["leaked_only"]["value"] == found[0]["numbers"]["blocks_only"] == 4
         assert state["findings"] == [found[0]["id"]]
         block = client.get(f"/api/blocks/{blocks[0]}").json()
         assert [(h["request_id"], h["status"], h["leaked"]) for h in block["holders"]] == [("victim", "aborted", True)]

@@ -46,8 +46,9 @@ class Finding(BaseModel):
     numbers: dict[str, int | float] = Field(default_factory=dict, description="Its measures, by name.")
     certainty: Certainty = Field(default="exact", description="exact or derived.")
     sentence: str = Field(description="One sentence for people.")
-    # Takes its place once the finding has ended; {lasted} stands for how long it was open.
+    # Take its place once the finding has ended, by itself or with its engine; {lasted} stands for how long it was open.
     sentence_when_over: str = Field(default="", exclude=True)
+    sentence_when_engine_ended: str = Field(default="", exclude=True)
 
     @computed_field(description="When it began, by the events' clock (ISO-8601).")  # type: ignore[prop-decorator]
     @property
@@ -59,11 +60,10 @@ class Finding(BaseModel):
     def ended_at(self) -> str | None:
         return iso_time_or_none(self.ended_ns)
 
-    def ended(self, ended_ns: int) -> Finding:
-        """The same finding, over since `ended_ns`."""
+    def ended(self, ended_ns: int, *, with_engine: bool = False) -> Finding:
+        """The same finding, over since `ended_ns`; with_engine: because the engine that it was about is over."""
         ended_ns = max(ended_ns, self.time_ns)
         lasted_s = (ended_ns - self.time_ns) / 1e9
-        sentence = (
-            self.sentence_when_over.format(lasted=f"{lasted_s:.0f} s") if self.sentence_when_over else self.sentence
-        )
+        told = self.sentence_when_engine_ended if with_engine else self.sentence_when_over
+        sentence = told.format(lasted=f"{lasted_s:.0f} s") if told else self.sentence
         return self.model_copy(update={"state": "ended", "ended_ns": ended_ns, "sentence": sentence})

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.analysis.leaks import ENDED_S_AGO
 
 
 class FindingsBook:
@@ -31,15 +32,17 @@ class FindingsBook:
             self._by_id.pop(finding.id, None)
         self._store(finding)
 
-    def reconcile(self, kind: str, found: Iterable[Finding], now_ns: int) -> None:
+    def reconcile(self, kind: str, found: Iterable[Finding], now_ns: int, *, is_all: bool = True) -> None:
         """`found` is all there is of this kind now: what is new opens, what has vanished ends.
 
         One that goes on keeps its beginning; it is stored again only when its blocks changed, not for each second it
         lasts.
+
+        is_all: False while part of what it rests on is unknown, so that nothing found is no proof: then none ends.
         """
         current = {finding.id: finding for finding in found}
         for id, known in [*self._by_id.items()]:
-            if known.kind == kind and id not in current:
+            if is_all and known.kind == kind and id not in current:
                 self.end(id, now_ns)
         for id, finding in current.items():
             known_before = self._by_id.get(id)
@@ -48,14 +51,21 @@ class FindingsBook:
                 continue
             went_on = {"time_ns": known_before.time_ns, "seq0": known_before.seq0, "seq1": known_before.seq1}
             self._by_id[id] = finding.model_copy(update=went_on)
-            if finding.subjects != known_before.subjects:
+            if _what_it_tells(finding) != _what_it_tells(known_before):
                 self._store(self._by_id[id])
 
-    def end(self, id: str, now_ns: int) -> None:
+    def end(self, id: str, now_ns: int, *, with_engine: bool = False) -> None:
         """Ends a finding; one that is not open is left alone."""
         finding = self._by_id.pop(id, None)
         if finding is not None:
-            self._store(finding.ended(now_ns))
+            self._store(finding.ended(now_ns, with_engine=with_engine))
+
+    def end_other_epochs(self, epoch: int, kinds: Iterable[str], now_ns: int) -> None:
+        """Ends open findings of these kinds that are of another epoch than this: their engine is over."""
+        wanted = set(kinds)
+        for finding in self.open:
+            if finding.kind in wanted and finding.epoch != epoch:
+                self.end(finding.id, now_ns, with_engine=True)
 
     def end_kinds(self, kinds: Iterable[str], now_ns: int) -> None:
         """Ends all open findings of these kinds."""
@@ -68,3 +78,8 @@ class FindingsBook:
         """Asserts the invariant."""
         assert all(id == finding.id and finding.state == "open" for id, finding in self._by_id.items())
         assert len({finding.source for finding in self._by_id.values()}) <= 1, "findings of two sources in one book"
+
+
+def _what_it_tells(finding: Finding) -> object:
+    """All that makes a finding worth storing again: not how long ago it all was."""
+    return finding.subjects, {name: value for name, value in finding.numbers.items() if name != ENDED_S_AGO}

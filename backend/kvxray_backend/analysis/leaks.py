@@ -3,7 +3,8 @@
 A hold leaks when its request (of a sequence: the request it belongs to) has finished, been aborted or failed longer ago
 than the grace, 3 seconds and 2 steps, because the step that ends a request may be told before the release; or when it
 is a lease past its deadline. An engine with nothing left to do takes no more steps, so then time alone decides. A block
-that also has a living holder stays shared and carries one leaked hold.
+that also has a living holder stays shared and carries one leaked hold; only a block all of whose holders leak is lost
+to everybody else.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from kvxray_backend.analysis.finding import MAX_SUBJECTS, Finding, Subjects
 
 GRACE_NS: Final = 3_000_000_000
 GRACE_STEPS: Final = 2
+ENDED_S_AGO: Final = "ended_s_ago"
+"""The one number of a leak that grows with time alone."""
 
 _ENDED_AS: Final = {
     RequestStatus.finished: "finished",
@@ -42,15 +45,21 @@ class EngineTime:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """What one holder keeps after its end. `blocks`: ids, each once. `why`: finished, aborted, failed or expired."""
+    """What one holder keeps after its end. `why`: finished, aborted, failed or expired.
+
+    `blocks`: ids, each once; `blocks_only`: those of them all of whose holders leak. `bytes_per_block`: 0 = not known.
+    """
 
     holder: int
     request_id: str
     why: str
     ended_ns: int
     blocks: U4
+    blocks_only: U4
+    bytes_per_block: int = 0
 
     def finding(self, source: str, epoch: int, seq: int, now_ns: int) -> Finding:
+        when_over, when_engine_ended = leak_endings(f"{self._who}, {self.why},", len(self.blocks))
         return Finding(
             id=f"leak:{source}:{epoch}:{self.holder}",
             kind="leak",
@@ -63,28 +72,56 @@ class Leak:
             subjects=Subjects(
                 blocks=tuple(int(block) for block in self.blocks[:MAX_SUBJECTS]), requests=(self.request_id,)
             ),
-            numbers={"blocks": len(self.blocks), "ended_s_ago": round((now_ns - self.ended_ns) / 1e9, 3)},
+            numbers=self._numbers(now_ns),
             sentence=self.sentence(now_ns),
-            sentence_when_over=self.sentence_when_over(),
+            sentence_when_over=when_over,
+            sentence_when_engine_ended=when_engine_ended,
         )
 
     def sentence(self, now_ns: int) -> str:
         ago = f"{max(now_ns - self.ended_ns, 0) / 1e9:.0f} s ago"
-        return f"{self._who} {ago}, still holds {self._what}."
+        return f"Leak: {self._who}, {self.why} {ago}, still holds {_blocks(len(self.blocks))}, {self._how_alone()}."
 
-    def sentence_when_over(self) -> str:
-        """For when the blocks have been given back; braces in the id must not be taken for a place to fill."""
-        who = self._who.replace("{", "{{").replace("}", "}}")
-        return f"{who}, held {self._what} after its end; released {{lasted}} after it was noticed."
+    def _numbers(self, now_ns: int) -> dict[str, int | float]:
+        numbers: dict[str, int | float] = {"blocks": len(self.blocks), "blocks_only": len(self.blocks_only)}
+        if self.bytes_per_block:
+            numbers["bytes_only"] = len(self.blocks_only) * self.bytes_per_block
+        return numbers | {ENDED_S_AGO: round((now_ns - self.ended_ns) / 1e9, 3)}
 
     @property
     def _who(self) -> str:
-        kind = "Lease" if self.why == "expired" else "Request"
-        return f"{kind} {self.request_id}, {self.why}"
+        return f"{'lease' if self.why == 'expired' else 'request'} {self.request_id}"
 
-    @property
-    def _what(self) -> str:
-        return "1 block" if len(self.blocks) == 1 else f"{len(self.blocks):,} blocks"
+    def _how_alone(self) -> str:
+        """How many of the blocks are lost to everybody else."""
+        num, num_only = len(self.blocks), len(self.blocks_only)
+        which = "" if num == 1 else "all of them " if num_only in (0, num) else f"{num_only:,} of them "
+        if not num_only:
+            return f"{which}held by others too"
+        size = f" ({_size(num_only * self.bytes_per_block)})" if self.bytes_per_block else ""
+        return f"{which}held by nobody else{size}"
+
+
+def leak_endings(who: str, num_blocks: int) -> tuple[str, str]:
+    """What a leak is told as once it is over, by itself or with its engine; braces in `who` are no place to fill."""
+    who, what = who.replace("{", "{{").replace("}", "}}"), _blocks(num_blocks)
+    return (
+        f"Leak: {who} held {what} after its end; released {{lasted}} after it was noticed.",
+        f"Leak: {who} held {what} until the engine ended.",
+    )
+
+
+def _blocks(num: int) -> str:
+    return "1 block" if num == 1 else f"{num:,} blocks"
+
+
+def _size(num_bytes: int) -> str:
+    size, unit = float(num_bytes), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{num_bytes:,} bytes" if unit == "bytes" else f"{size:,.1f} {unit}"
 
 
 def find_leaks(block_map: BlockMap, now: EngineTime) -> list[Leak]:
@@ -93,16 +130,24 @@ def find_leaks(block_map: BlockMap, now: EngineTime) -> list[Leak]:
     if not len(blocks):
         return []
     suspects = np.array(_suspects(block_map, holders), np.uint32)
-    theirs = np.isin(holders, suspects)
+    ends = {holder: end for holder in suspects.tolist() if (end := _end_of(block_map, holder, now)) is not None}
+    theirs = np.isin(holders, np.array(list(ends), np.uint32))
     blocks, holders = blocks[theirs], holders[theirs]
+    held_only = _held_only(block_map, blocks)
     leaks = []
-    for holder in suspects.tolist():
-        end = _end_of(block_map, holder, now)
-        if end is not None:
-            why, ended_ns = end
-            held = np.unique(blocks[holders == holder])
-            leaks.append(Leak(holder, _name_of(block_map, holder), why, ended_ns, held))
+    for holder, (why, ended_ns) in ends.items():
+        held = np.unique(blocks[holders == holder])
+        only = held[np.isin(held, held_only)]
+        size = block_map.descriptor.bytes_per_block
+        leaks.append(Leak(holder, _name_of(block_map, holder), why, ended_ns, held, only, size))
     return leaks
+
+
+def _held_only(block_map: BlockMap, leaked: U4) -> U4:
+    """Blocks that have no other holds than these: leaked has one entry a hold."""
+    blocks, holds = np.unique(leaked, return_counts=True)
+    only: U4 = blocks[holds == block_map.ref[blocks]]
+    return only
 
 
 def _suspects(block_map: BlockMap, holders: U4) -> list[int]:
