@@ -103,7 +103,7 @@ class Backend:
         live.since_ns = self.clock.wall_ns()
         still_open = [finding_of(row) for row in history.findings(self.database, spec.name, "open")]
         inspector = Inspector(
-            live, lambda finding: self.log.finding(row_of(finding)), still_open, lambda: self.log.failed
+            live, self.clock, lambda finding: self.log.finding(row_of(finding)), still_open, lambda: self.log.failed
         )
         names = NameFilter(self.database.digest_key())
 

@@ -104,16 +104,18 @@ class LiveState:
             if connection != self.connection:
                 self.connection, self.since_ns = connection, since_ns
 
-    def begin(self, epoch: int, block_map: BlockMap, known_gaps: int = 0) -> None:
-        """A new epoch, or the same one joined anew. known_gaps: those in what is stored of it."""
+    def begin(self, epoch: int, block_map: BlockMap, known_gaps: int = 0, *, heard_ns: int = 0) -> None:
+        """A new epoch, or the same one joined anew. known_gaps: those in what is stored of it. heard_ns: the newest
+        time that the engine has told, which before its first event is all that is known of when this is.
+        """
         with self.lock:
             self.epoch = epoch
             self.counters = Counters(gaps=known_gaps, bad_messages=self.counters.bad_messages)
-            self.leaks = ()
+            self._forget_leaks()
             self.wire_seq = None
             self.windows.clear()
             self.tail.clear()
-            self._engine_ns = self._engine_step = 0
+            self._engine_ns, self._engine_step = heard_ns, 0
             self._totals = None
             self.picture_seq = -1.0
             self._take(block_map)
@@ -147,6 +149,7 @@ class LiveState:
         """After a gap: nothing is known until events tell or a snapshot comes."""
         with self.lock:
             self._map().forget()
+            self._forget_leaks()
             self._marked[:] = 1
             self._move_picture()
 
@@ -176,8 +179,13 @@ class LiveState:
 
     @property
     def seq(self) -> int | None:
-        """The last event folded; -1 before the first, None before the source was joined."""
-        return self.block_map.next_seq - 1 if self.block_map is not None else None
+        """The last event folded; None before the first, and before the source was joined."""
+        return self.block_map.next_seq - 1 if self.block_map is not None and self.block_map.next_seq else None
+
+    @property
+    def state_ns(self) -> int:
+        """When the state is from: wall ns of the last event; before the first, when the engine was last heard."""
+        return self.block_map.t_ns if self.block_map is not None and self.block_map.t_ns else self._engine_ns
 
     @property
     def engine_time(self) -> EngineTime:
@@ -233,7 +241,7 @@ class LiveState:
                 sizes = {len(self.leaked), len(self.leaked_only), len(self._marked)}
                 assert sizes == {self.block_map.num_blocks}, "marks do not fit the blocks"
                 assert (self.leaked_only <= self.leaked).all(), "a block held by the ended alone has no leaked hold"
-                assert int(self.picture_seq) == self.seq or self.seq == -1, "the picture is not of the state"
+                assert self.seq in (None, int(self.picture_seq)), "the picture is not of the state"
 
     def _map(self) -> BlockMap:
         assert self.block_map is not None, "the source has not been joined"
@@ -245,11 +253,16 @@ class LiveState:
         self.counters.drops = max(self.counters.drops, block_map.lost)
         self._engine_ns = max(self._engine_ns, block_map.t_ns)
         self._engine_step = max(self._engine_step, block_map.step)
-        self.windows.note(block_map.t_ns, EventTotals.of(block_map))
+        if self.state_ns:
+            self.windows.note(self.state_ns, EventTotals.of(block_map))
         if len(self._marked) != block_map.num_blocks:
             self._resize()
         self._marked[:] = 1
         self._move_picture()
+
+    def _forget_leaks(self) -> None:
+        self.leaks = ()
+        self.leaked, self.leaked_only = np.zeros_like(self.leaked), np.zeros_like(self.leaked_only)
 
     def _resize(self) -> None:
         self.leaked = np.zeros(self._map().num_blocks, np.uint8)
@@ -273,7 +286,7 @@ class LiveState:
             num_blocks=block_map.num_blocks,
             seq_from=seq_from,
             seq_to=self.picture_seq,
-            time_s=block_map.t_ns / 1e9,
+            time_s=self.state_ns / 1e9,
             null_block=descriptor.null_block,
             block_size=descriptor.block_size,
             usable=descriptor.usable_blocks,

@@ -32,6 +32,7 @@ class Point:
         return cls(int(match[1]), int(match[2]))
 
     def __str__(self) -> str:
+        assert self.seq >= 0, "events are numbered from 0: before the first there is no moment"
         return f"{self.epoch}.{self.seq}"
 
 

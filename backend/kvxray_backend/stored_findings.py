@@ -5,6 +5,8 @@ from __future__ import annotations
 from kvxray_storage.records import FindingRow
 
 from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.analysis.leaks import leak_endings
+from kvxray_backend.analysis.stream_health import STALE_WHEN_OVER, STORAGE_WHEN_OVER
 
 
 def row_of(finding: Finding) -> FindingRow:
@@ -29,4 +31,19 @@ def row_of(finding: Finding) -> FindingRow:
 def finding_of(row: FindingRow) -> Finding:
     """Checked like any input: the database may have been written by another version."""
     fields = {name: getattr(row, name) for name in FindingRow.__dataclass_fields__}
-    return Finding.model_validate(fields)
+    finding = Finding.model_validate(fields)
+    return finding.model_copy(update=_endings(finding)) if finding.state == "open" else finding
+
+
+def _endings(finding: Finding) -> dict[str, str]:
+    """How an open finding will be told once it is over; that is not stored."""
+    match finding.kind:
+        case "stale":
+            return {"sentence_when_over": STALE_WHEN_OVER}
+        case "storage":
+            return {"sentence_when_over": STORAGE_WHEN_OVER}
+        case "leak":
+            who = " ".join(finding.subjects.requests) or finding.id
+            when_over, when_engine_ended = leak_endings(who, int(finding.numbers.get("blocks", 0)))
+            return {"sentence_when_over": when_over, "sentence_when_engine_ended": when_engine_ended}
+    return {}

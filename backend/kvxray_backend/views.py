@@ -42,17 +42,17 @@ def reading_of(live: LiveState, block_map: BlockMap) -> Reading:
 def state_view(live: LiveState) -> StateView | None:
     """The summary of the cache; None before the source was joined."""
     with live.lock:
-        block_map, seq = live.block_map, live.seq
-        if block_map is None or seq is None:
+        block_map = live.block_map
+        if block_map is None:
             return None
         reading, descriptor = reading_of(live, block_map), block_map.descriptor
         return StateView(
             source=live.source,
             at=LIVE,
             epoch=reading.epoch,
-            seq=str(Point(reading.epoch, max(seq, 0))),
+            seq=_last_seq(live),
             step=block_map.step,
-            time=iso_time(block_map.t_ns),
+            time=iso_time(live.state_ns),
             usable_blocks=descriptor.usable_blocks,
             block_size=descriptor.block_size,
             bytes_per_block=descriptor.bytes_per_block,
@@ -65,9 +65,8 @@ def state_view(live: LiveState) -> StateView | None:
 def source_view(live: LiveState) -> SourceView:
     """How the source is followed."""
     with live.lock:
-        block_map, seq, epoch = live.block_map, live.seq, live.epoch
+        block_map, epoch, last = live.block_map, live.epoch, _last_seq(live)
         descriptor = block_map.descriptor if block_map is not None else None
-        last = str(Point(epoch, max(seq, 0))) if epoch is not None and seq is not None else None
         return SourceView(
             source=live.source,
             labels=dict(descriptor.labels) if descriptor else {},
@@ -76,7 +75,8 @@ def source_view(live: LiveState) -> SourceView:
             epoch=epoch,
             incarnation=block_map.incarnation if block_map is not None else None,
             last_seq=last,
-            wire_seq=live.wire_seq,
+            # One less than the first: nothing has been folded yet.
+            wire_seq=live.wire_seq if live.wire_seq != -1 else None,
             step=block_map.step if block_map is not None else None,
             gaps=live.counters.gaps,
             drops=live.counters.drops,
@@ -85,6 +85,11 @@ def source_view(live: LiveState) -> SourceView:
             descriptor=descriptor_view(descriptor) if descriptor else None,
             epochs=[_epoch_view(span, last if span.epoch == epoch else None) for span in live.epochs],
         )
+
+
+def _last_seq(live: LiveState) -> str | None:
+    """The last event folded; None where there is none."""
+    return str(Point(live.epoch, live.seq)) if live.epoch is not None and live.seq is not None else None
 
 
 def descriptor_view(descriptor: Descriptor) -> dict[str, Any]:

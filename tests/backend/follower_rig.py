@@ -29,6 +29,19 @@ from kvxray_storage.records import EpochKey
 from tests.backend.small_engine import SmallEngine
 
 
+class ShiftedClock(SystemClock):
+    """The time of the system, and as much more as a test has let pass."""
+
+    def __init__(self) -> None:
+        self.ahead_ns = 0
+
+    def wall_ns(self) -> int:
+        return super().wall_ns() + self.ahead_ns
+
+    def mono_ns(self) -> int:
+        return super().mono_ns() + self.ahead_ns
+
+
 class FollowerRig:
     """Follows `engine` into a database in `folder`. `wire_loss`: share of the published messages that never arrive."""
 
@@ -41,19 +54,20 @@ class FollowerRig:
         snapshots: bool = True,
         replay: bool = True,
         seed: int = 1,
+        clock: ShiftedClock | None = None,
     ) -> None:
+        """clock: shared with the engine where time is to pass for both."""
         self.database = open_database(f"sqlite:///{folder / 'events.db'}")
         self.log = EventLog(self.database, chunk_seconds=0.02)
         self.live = LiveState("engine")
         still_open = [finding_of(row) for row in history.findings(self.database, "engine", "open")]
         self.changes: list[Finding] = []
-        self.inspector = Inspector(self.live, self._store, still_open, lambda: self.log.failed)
+        self.clock = clock or ShiftedClock()
+        self.inspector = Inspector(self.live, self.clock, self._store, still_open, lambda: self.log.failed)
         self.wire_loss = wire_loss
         self.num_lost = 0
         self._random = random.Random(seed)
-        self._clock = SystemClock()
         self._options = {"snapshots": snapshots, "replay": replay}
-        self._ahead_ns = 0
         self.connect(engine)
 
     def connect(self, engine: SmallEngine) -> None:
@@ -62,10 +76,10 @@ class FollowerRig:
             self.subscriber.close()
         self.engine = engine
         self.subscriber = Subscriber(engine.publisher.events_address, engine.publisher.replay_address)
-        archive, names = Archive(self.database, self.log, self._clock), NameFilter(b"key")
+        archive, names = Archive(self.database, self.log, self.clock), NameFilter(b"key")
         if not hasattr(self, "follower"):
             self.follower = Follower(
-                self.live, archive, self.inspector, names, self, self._clock, **self._options
+                self.live, archive, self.inspector, names, self, self.clock, **self._options
             )  # fmt: skip
 
     def request_snapshot(self) -> None:
@@ -98,7 +112,7 @@ class FollowerRig:
     def pump(self, wait_s: float = 0.005, extra: list[Received] | None = None) -> None:
         """One turn of what the source's thread does."""
         items = [item for item in self.subscriber.receive(wait_s) if not self._is_lost(item)]
-        now_ns = time.monotonic_ns() + self._ahead_ns
+        now_ns = self.clock.mono_ns()
         self.follower.receive([*items, *(extra or [])], now_ns)
         self.follower.advance(now_ns)
         self.inspector.inspect(now_ns)
@@ -123,8 +137,13 @@ class FollowerRig:
         self.pump_until(is_caught_up)
 
     def let_time_pass(self, seconds: float) -> None:
-        """For the follower alone; the engine's clock stays."""
-        self._ahead_ns += int(seconds * 1e9)
+        """For the follower, and for an engine that has the same clock."""
+        self.clock.ahead_ns += int(seconds * 1e9)
+
+    def hear_nothing(self) -> None:
+        """The engine's address answers no more."""
+        self.subscriber.close()
+        self.subscriber = Subscriber("inproc://nobody", "inproc://nobody-either")
 
     def open_kinds(self) -> set[str]:
         return {finding.kind for finding in self.live.findings}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from kvxray_backend.analysis.finding import Finding, Subjects
 from kvxray_backend.analysis.findings_book import FindingsBook
+from kvxray_backend.analysis.leaks import ENDED_S_AGO
 from kvxray_backend.stored_findings import finding_of, row_of
 
 
@@ -13,7 +15,7 @@ def finding(
     return Finding(
         id=id, kind=kind, severity="critical", source="s", epoch=1, seq0=1, seq1=1, time_ns=time_ns,
         subjects=Subjects(blocks=blocks, requests=("r",)), numbers={"blocks": len(blocks)}, sentence=sentence,
-        sentence_when_over="over after {lasted}",
+        sentence_when_over="over after {lasted}", sentence_when_engine_ended="over with the engine",
     )  # fmt: skip
 
 
@@ -38,6 +40,47 @@ def test_more_blocks_are_stored_anew() -> None:
     book.reconcile("leak", [finding("a")], 10)
     book.reconcile("leak", [finding("a", blocks=(1, 2))], 20)
     assert [f.subjects.blocks for f in stored] == [(1,), (1, 2)]
+
+
+def test_other_numbers_are_stored_anew_but_not_that_time_has_passed() -> None:
+    stored: list[Finding] = []
+    book = FindingsBook(stored.append)
+    for only, ago in ((1, 4.0), (1, 5.0), (2, 6.0)):
+        numbers = {"blocks": 2, "blocks_only": only, ENDED_S_AGO: ago}
+        book.reconcile("leak", [finding("a").model_copy(update={"numbers": numbers})], 10)
+    assert [(f.numbers["blocks_only"], f.numbers[ENDED_S_AGO]) for f in stored] == [(1, 4.0), (2, 6.0)]
+
+
+def test_where_part_is_unknown_nothing_found_ends_nothing() -> None:
+    book = FindingsBook(lambda _: None)
+    book.reconcile("leak", [finding("a")], 10)
+    book.reconcile("leak", [finding("b")], 20, is_all=False)
+    assert [f.id for f in book.open] == ["a", "b"]
+
+
+def test_findings_of_another_epoch_end_with_its_engine() -> None:
+    stored: list[Finding] = []
+    book = FindingsBook(stored.append, [finding("old"), finding("other", kind="stale")])
+    book.note(finding("new").model_copy(update={"epoch": 2}))
+    book.end_other_epochs(2, ("leak", "gap"), 50)
+    book.check_integrity()
+    assert [f.id for f in book.open] == ["new", "other"]
+    assert (stored[-1].id, stored[-1].ended_ns, stored[-1].sentence) == ("old", 50, "over with the engine")
+
+
+@pytest.mark.parametrize(
+    ("kind", "over"),
+    [
+        ("leak", "Leak: r held 3 blocks after its end; released 4 s after it was noticed."),
+        ("stale", "The engine was not heard for 4 s."),
+        ("storage", "New events could not be stored for 4 s."),
+        ("gap", "now"),
+    ],
+)
+def test_one_left_open_by_an_earlier_process_knows_how_to_end(kind: str, over: str) -> None:
+    left = finding_of(row_of(finding("a", kind=kind, blocks=(1, 2, 3))))
+    assert left.sentence == "now"
+    assert left.ended(4_000_000_010).sentence == over
 
 
 def test_other_kinds_are_left_alone() -> None:

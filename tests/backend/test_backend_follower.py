@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from kvxray_backend.moments import iso_time
+from kvxray_backend.views import source_view, state_view
+from kvxray_backend.windows import RATE_WINDOW_NS
 from kvxray_engine.stream.codec import decode, encode, encode_descriptor
 from kvxray_engine.stream.columns import Columns
 from kvxray_engine.stream.schema import BlockState, Kind
 from kvxray_engine.stream.subscriber import Malformed, Published
 from kvxray_storage import history
 
-from tests.backend.follower_rig import FollowerRig
+from tests.backend.follower_rig import FollowerRig, ShiftedClock
 from tests.backend.small_engine import SmallEngine
 from tests.backend.viewer import MustFetch, Viewer
 
@@ -260,16 +264,141 @@ def test_silence_is_told_with_its_beginning_and_ends_when_the_engine_speaks(tmp_
     with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
         engine.work(5)
         rig.pump_until_caught_up()
-        rig.subscriber.close()
-        rig.subscriber = type(rig.subscriber)("inproc://nobody", "inproc://nobody-either")
+        rig.hear_nothing()
         rig.let_time_pass(3.1)
         rig.pump()
         assert rig.live.connection == "stale"
         assert rig.open_kinds() == {"stale"}
         assert rig.block_map.counts()[BlockState.unknown] == 0
+        rig.let_time_pass(26)
         rig.connect(engine)
         rig.pump_until(lambda: rig.live.connection == "connected")
         assert not rig.live.findings
+        assert re.fullmatch(r"The engine was not heard for (29|3\d) s\.", rig.changes[-1].sentence)
+
+
+def test_an_engine_that_comes_back_and_is_idle_is_told_with_the_time_it_was_heard(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
+        engine.work(5)
+        rig.pump_until_caught_up()
+        rig.hear_nothing()
+        rig.let_time_pass(3.1)
+        rig.pump()
+        rig.let_time_pass(26)
+        began_ns = rig.clock.wall_ns()
+        with SmallEngine(seed=5, clock=rig.clock) as successor:
+            rig.connect(successor)
+            rig.pump_until(lambda: rig.live.epoch == 2)
+            assert rig.block_map.next_seq == 0
+            assert not rig.live.findings
+            told = {finding.kind: finding for finding in rig.changes}
+            assert (told["restart"].seq0, told["restart"].seq1, told["restart"].epoch) == (0, 0, 2)
+            assert began_ns <= told["restart"].time_ns <= rig.clock.wall_ns()
+            assert told["restart"].ended_ns == told["restart"].time_ns
+            assert re.fullmatch(r"The engine was not heard for (29|3\d) s\.", told["stale"].sentence)
+            state, source = state_view(rig.live), source_view(rig.live)
+            assert state is not None
+            assert (state.seq, source.last_seq, source.wire_seq) == (None, None, None)
+            assert iso_time(began_ns) <= state.time <= iso_time(rig.clock.wall_ns())
+            assert told["restart"].ended_at == told["restart"].time
+            # Nothing has happened yet, and that is known only since it was first heard.
+            assert state.figures["allocations_per_s"].value is None
+            rig.let_time_pass(2)
+            rig.pump_until(lambda: rig.live.engine_time.t_ns > began_ns + 2 * 10**9)
+            successor.work(1)
+            rig.pump_until_caught_up()
+            watched = rig.live.windows.since(RATE_WINDOW_NS, rig.live.engine_time.t_ns)
+            assert watched is not None
+            assert 2 <= watched[1] < 10
+
+
+def test_a_leak_ends_with_its_engine_and_is_not_told_as_released(tmp_path: Path) -> None:
+    clock = ShiftedClock()
+    with SmallEngine(leak=True, clock=clock) as engine, FollowerRig(tmp_path, engine, clock=clock) as rig:
+        engine.add("victim", prompt=100, output=50)
+        engine.step(5)
+        engine.abort("victim")
+        engine.step()
+        rig.pump_until_caught_up()
+        rig.let_time_pass(10)
+        rig.pump_until(lambda: "leak" in rig.open_kinds())
+        (leak,) = rig.live.findings
+        last_heard_ns = rig.live.engine_time.t_ns
+        rig.hear_nothing()
+        rig.let_time_pass(29)
+        with SmallEngine(seed=5, clock=clock) as successor:
+            rig.connect(successor)
+            rig.pump_until(lambda: rig.live.epoch == 2)
+            assert not rig.live.findings
+            assert not rig.live.leaked.any()
+            (ended,) = [finding for finding in rig.changes if finding.kind == "leak" and finding.state == "ended"]
+            assert (
+                ended.sentence
+                == f"Leak: request victim, aborted, held {leak.numbers['blocks']} blocks until the engine ended."
+            )
+            assert (ended.id, ended.epoch, ended.ended_ns) == (leak.id, 1, last_heard_ns)
+
+
+def test_a_leak_that_another_backend_found_ends_with_its_engine_too(tmp_path: Path) -> None:
+    clock = ShiftedClock()
+    with SmallEngine(leak=True, clock=clock) as engine:
+        with FollowerRig(tmp_path, engine, clock=clock) as rig:
+            engine.add("victim", prompt=100, output=50)
+            engine.step(5)
+            engine.abort("victim")
+            engine.step()
+            rig.pump_until_caught_up()
+            rig.let_time_pass(10)
+            rig.pump_until(lambda: "leak" in rig.open_kinds())
+            blocks = int(rig.live.findings[0].numbers["blocks"])
+            rig.pump_until(lambda: rig.log.flush(5))
+        with FollowerRig(tmp_path, engine, clock=clock) as rig:
+            # Joined anew while the engine is idle: still the same leak.
+            rig.pump_until(lambda: bool(rig.live.leaks))
+            assert rig.changes == []
+            assert rig.log.flush(5)
+    with SmallEngine(seed=5, clock=clock) as successor, FollowerRig(tmp_path, successor, clock=clock) as rig:
+        rig.pump_until(lambda: rig.live.epoch == 2)
+        assert not rig.live.findings
+        (ended,) = [finding for finding in rig.changes if finding.kind == "leak"]
+        assert ended.sentence == f"Leak: victim held {blocks} blocks until the engine ended."
+
+
+def test_a_leak_stays_open_over_a_gap_which_hides_its_holder(tmp_path: Path) -> None:
+    clock = ShiftedClock()
+    with (
+        SmallEngine(leak=True, clock=clock) as engine,
+        FollowerRig(tmp_path, engine, snapshots=False, replay=False, clock=clock) as rig,
+    ):
+        rig.pump_until(lambda: rig.live.connection == "connected")
+        engine.add("victim", prompt=100, output=50)
+        engine.step(5)
+        engine.abort("victim")
+        engine.step(3)
+        rig.pump_until_caught_up()
+        rig.let_time_pass(10)
+        rig.pump_until(lambda: "leak" in rig.open_kinds())
+        rig.wire_loss = 1.0
+        engine.work(1)
+        rig.pump_until(lambda: rig.num_lost > 0)
+        rig.wire_loss = 0.0
+        engine.work(1)
+        rig.pump_until_caught_up(hurry_s=0.2)
+        rig.let_time_pass(1)
+        rig.pump()
+        assert rig.open_kinds() == {"gap", "leak"}
+        assert not rig.live.leaked.any()
+
+
+def test_nonsense_before_anything_was_joined_is_told_with_our_time(tmp_path: Path) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
+        rig.hear_nothing()
+        before_ns = rig.clock.wall_ns()
+        rig.pump(extra=[Published(b"nonsense")])
+        (told,) = rig.changes
+        assert told.kind == "malformed"
+        assert before_ns <= told.time_ns <= rig.clock.wall_ns()
+        assert told.ended_ns == told.time_ns
 
 
 @pytest.mark.parametrize("payload", [b"", b"KVXM", b"\xff" * 100, b"KVXM\x01\x00\x00\x00\x10\x00\x00\x00" + b"x" * 200])

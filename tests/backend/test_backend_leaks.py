@@ -64,6 +64,14 @@ def test_a_leak_is_one_sentence_with_its_request_and_blocks(kind: Kind, why: str
     assert cut_off.sentence == f"Leak: request agent-07/3, {why}, held 3 blocks until the engine ended."
 
 
+def test_a_known_leak_goes_on_when_an_idle_engine_works_again() -> None:
+    story = told_of_a_dead_holder()
+    assert find_leaks(story.map, later(story, 10, 0, is_idle=True))
+    works_again = later(story, 11, 1)
+    assert find_leaks(story.map, works_again) == []
+    assert [leak.holder for leak in find_leaks(story.map, works_again, {story.of("agent-07/3")})] == [0]
+
+
 def test_the_living_never_leak() -> None:
     story = Story()
     story.arrive("alive")

@@ -6,14 +6,16 @@ Used by the source's thread alone. What it calls is pure; what it decides is onl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
+from kvxray_engine.clock import Clock
 from kvxray_engine.stream.block_map import Fault
 from kvxray_engine.stream.schema import Header, Totals
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.findings_book import FindingsBook
-from kvxray_backend.analysis.leaks import find_leaks
+from kvxray_backend.analysis.leaks import find_leaks, holder_of
 from kvxray_backend.analysis.stream_health import (
     Place,
     audit_finding,
@@ -32,6 +34,17 @@ INSPECT_EVERY_NS: Final = 500_000_000
 AUDIT_EVERY_NS: Final = 1_000_000_000
 MAX_FAULTS_TOLD: Final = 100
 
+# They are about what one life of the engine holds, and over with it.
+_OF_AN_EPOCH: Final = ("leak", "gap", "audit")
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """When a life of the engine was first heard, by its clock and by ours; wall ns."""
+
+    told_ns: int
+    heard_ns: int
+
 
 class Inspector:
     """`live.findings` is what the book has open, `live.leaks` what was found last."""
@@ -39,6 +52,7 @@ class Inspector:
     def __init__(
         self,
         live: LiveState,
+        clock: Clock,
         store: Callable[[Finding], object],
         still_open: Iterable[Finding] = (),
         storage_failure: Callable[[], str | None] = lambda: None,
@@ -47,6 +61,7 @@ class Inspector:
         sentence while the event log cannot write.
         """
         self._live = live
+        self._clock = clock
         self._storage_failure = storage_failure
         self._book = FindingsBook(store, still_open)
         self._is_due = False
@@ -58,24 +73,28 @@ class Inspector:
         self._faults_told = 0
         self._publish()
 
-    def began(self, *, is_new_epoch: bool, is_exact: bool) -> None:
-        """A source was joined: by a snapshot, or with blocks unknown."""
+    def began(self, begun: Begun, earlier_ns: int, *, is_new_epoch: bool, is_exact: bool) -> None:
+        """A source was joined: by a snapshot, or with blocks unknown. earlier_ns: the last time that the life followed
+        before has told; 0 = none was.
+        """
         self._to_audit = None
         self._faults_told = 0
         self._told = (0, self._told[1])
+        place = self._place()
+        self._book.end_other_epochs(place.epoch, _OF_AN_EPOCH, earlier_ns or begun.told_ns)
         if is_exact:
             self._end("gap", "audit")
-        self._end("stale")
-        if is_new_epoch and self._place().epoch > 1:
-            self._book.note(restart_finding(self._place()))
+        self._book.end_kinds(("stale",), begun.heard_ns)
+        if is_new_epoch and place.epoch > 1:
+            self._book.note(restart_finding(place, begun.told_ns))
         self._is_due = True
         self._publish()
 
-    def heard(self) -> None:
-        """The engine speaks: time moves on."""
+    def heard(self, now_ns: int) -> None:
+        """The engine speaks: time moves on. now_ns: wall."""
         self._is_due = True
         if any(finding.kind == "stale" for finding in self._live.findings):
-            self._end("stale")
+            self._book.end_kinds(("stale",), now_ns)
             self._publish()
 
     def silent(self, since_ns: int) -> None:
@@ -134,10 +153,16 @@ class Inspector:
         block_map, place = self._live.block_map, self._place()
         if block_map is None:
             return
-        leaks = find_leaks(block_map, self._live.engine_time)
+        leaks = find_leaks(block_map, self._live.engine_time, self._leaking(place.epoch))
         found = [leak.finding(place.source, place.epoch, place.seq, place.t_ns) for leak in leaks]
-        self._book.reconcile("leak", found, place.t_ns)
+        # After a gap nobody is known to hold anything, which does not mean that anything was released.
+        self._book.reconcile("leak", found, place.t_ns, is_all=block_map.holders_known)
         self._live.mark_leaks(leaks)
+
+    def _leaking(self, epoch: int) -> set[int]:
+        """Holders with an open leak."""
+        leaks = (finding for finding in self._book.open if finding.kind == "leak" and finding.epoch == epoch)
+        return {holder_of(finding) for finding in leaks}
 
     def _audit(self) -> None:
         block_map = self._live.block_map
@@ -164,5 +189,5 @@ class Inspector:
 
     def _place(self) -> Place:
         live = self._live
-        seq = live.seq
-        return Place(live.source, live.epoch or 0, seq if seq is not None else 0, live.engine_time.t_ns)
+        t_ns = live.engine_time.t_ns or self._clock.wall_ns()
+        return Place(live.source, live.epoch or 0, live.seq if live.seq is not None else 0, t_ns)

@@ -9,6 +9,7 @@ to everybody else.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -102,6 +103,11 @@ class Leak:
         return f"{which}held by nobody else{size}"
 
 
+def holder_of(finding: Finding) -> int:
+    """The holder that a leak is about."""
+    return int(finding.id.rsplit(":", 1)[1])
+
+
 def leak_endings(who: str, num_blocks: int) -> tuple[str, str]:
     """What a leak is told as once it is over, by itself or with its engine; braces in `who` are no place to fill."""
     who, what = who.replace("{", "{{").replace("}", "}}"), _blocks(num_blocks)
@@ -124,13 +130,16 @@ def _size(num_bytes: int) -> str:
     return f"{num_bytes:,} bytes" if unit == "bytes" else f"{size:,.1f} {unit}"
 
 
-def find_leaks(block_map: BlockMap, now: EngineTime) -> list[Leak]:
-    """All leaks at this moment, in order of holder. Costs one pass over the holds."""
+def find_leaks(block_map: BlockMap, now: EngineTime, known: Set[int] = frozenset()) -> list[Leak]:
+    """All leaks at this moment, in order of holder. Costs one pass over the holds.
+
+    known: holders that leaked before. The grace is past for them, though an engine that was idle works again.
+    """
     blocks, holders = block_map.holds()
     if not len(blocks):
         return []
     suspects = np.array(_suspects(block_map, holders), np.uint32)
-    ends = {holder: end for holder in suspects.tolist() if (end := _end_of(block_map, holder, now)) is not None}
+    ends = {holder: end for holder in suspects.tolist() if (end := _end_of(block_map, holder, now, known)) is not None}
     theirs = np.isin(holders, np.array(list(ends), np.uint32))
     blocks, holders = blocks[theirs], holders[theirs]
     held_only = _held_only(block_map, blocks)
@@ -163,7 +172,7 @@ def _is_no_request(block_map: BlockMap, holder: int) -> bool:
     return name is not None and (name.kind != "request" or name.deadline > 0)
 
 
-def _end_of(block_map: BlockMap, holder: int, now: EngineTime) -> tuple[str, int] | None:
+def _end_of(block_map: BlockMap, holder: int, now: EngineTime, known: Set[int]) -> tuple[str, int] | None:
     """Why and when this holder's right to its blocks ended; None while it has it, or within the grace."""
     name = block_map.requests.names.get(holder)
     if name is not None and name.deadline > 0:
@@ -171,7 +180,7 @@ def _end_of(block_map: BlockMap, holder: int, now: EngineTime) -> tuple[str, int
     request = block_map.requests.get(holder)
     if name is not None and name.parent >= 0 and (request is None or not request.is_ended):
         request = block_map.requests.get(name.parent)
-    if request is None or not request.is_ended or not _is_past_grace(request, now):
+    if request is None or not request.is_ended or not (holder in known or _is_past_grace(request, now)):
         return None
     return _ENDED_AS[request.status], request.ended_ns
 

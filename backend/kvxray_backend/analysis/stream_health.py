@@ -15,11 +15,15 @@ from kvxray_backend.analysis.finding import Finding, Subjects
 from kvxray_backend.sources.sequencer import Gap
 
 STALE_AFTER_S: Final = 3.0
+STALE_WHEN_OVER: Final = "The engine was not heard for {lasted}."
+STORAGE_WHEN_OVER: Final = "New events could not be stored for {lasted}."
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where and when something is found: `seq` the last event applied, `t_ns` the engine's time."""
+    """Where and when something is found: `seq` the last event applied, 0 before the first; `t_ns` the engine's time,
+    ours before it has told any. `epoch` 0: none was joined yet.
+    """
 
     source: str
     epoch: int
@@ -30,7 +34,8 @@ class Place:
 def gap_finding(place: Place, gap: Gap) -> Finding:
     """Messages that are lost for good; open until a snapshot has made the state exact again."""
     messages = gap.wire_seq1 - gap.wire_seq0 + 1
-    events = gap.seq1 - gap.seq0 + 1 if gap.seq1 is not None else None
+    # A message may be without events: then the last one missing lies before the first.
+    events = max(gap.seq1 - gap.seq0 + 1, 0) if gap.seq1 is not None else None
     told = f"{_count(messages, 'message')}" + (f" with {_count(events, 'event')}" if events is not None else "")
     return Finding(
         id=f"gap:{place.source}:{place.epoch}:{gap.wire_seq0}",
@@ -39,30 +44,32 @@ def gap_finding(place: Place, gap: Gap) -> Finding:
         source=place.source,
         epoch=place.epoch,
         seq0=gap.seq0,
-        seq1=gap.seq1 if gap.seq1 is not None else gap.seq0,
+        seq1=max(gap.seq1, gap.seq0) if gap.seq1 is not None else gap.seq0,
         time_ns=place.t_ns,
         numbers={"messages": messages, **({"events": events} if events is not None else {})},
         sentence=f"{told[:1].upper()}{told[1:]} of the stream {'is' if messages == 1 else 'are'} missing.",
     )
 
 
-def restart_finding(place: Place) -> Finding:
-    """A new life of the engine: a moment, not a state."""
+def restart_finding(place: Place, begun_ns: int) -> Finding:
+    """A new life of the engine, first heard at `begun_ns`: a moment, not a state. It rests on the life's first event,
+    whether that was told already or not.
+    """
     return Finding(
         id=f"restart:{place.source}:{place.epoch}",
         kind="restart",
         severity="warning",
         source=place.source,
         epoch=place.epoch,
-        seq0=place.seq,
-        seq1=place.seq,
-        time_ns=place.t_ns,
+        seq0=0,
+        seq1=0,
+        time_ns=begun_ns,
         sentence=f"The engine began anew: epoch {place.epoch} follows epoch {place.epoch - 1}.",
-    ).ended(place.t_ns)
+    ).ended(begun_ns)
 
 
 def stale_finding(place: Place, since_ns: int) -> Finding:
-    """Nothing is heard, not even heartbeats."""
+    """Nothing is heard, not even heartbeats. since_ns: by our clock, as the engine has none to go by."""
     return Finding(
         id=f"stale:{place.source}:{place.epoch}:{since_ns // 1_000_000}",
         kind="stale",
@@ -73,7 +80,7 @@ def stale_finding(place: Place, since_ns: int) -> Finding:
         seq1=place.seq,
         time_ns=since_ns,
         sentence="Nothing is heard from the engine; what is shown is its last known state.",
-        sentence_when_over="The engine was not heard for {lasted}.",
+        sentence_when_over=STALE_WHEN_OVER,
     )
 
 
@@ -89,7 +96,7 @@ def storage_finding(place: Place, failure: str) -> Finding:
         seq1=place.seq,
         time_ns=place.t_ns,
         sentence=f"New events are not being stored. {failure}",
-        sentence_when_over="New events could not be stored for {lasted}.",
+        sentence_when_over=STORAGE_WHEN_OVER,
     )
 
 

@@ -17,7 +17,7 @@ from kvxray_engine.stream.codec import BadMessage, Message, decode, decode_descr
 from kvxray_engine.stream.schema import Header, Kind
 from kvxray_engine.stream.subscriber import Malformed, Published, Received, Replayed, ReplayEnded, SnapshotAnswered
 
-from kvxray_backend.analysis.inspector import Inspector
+from kvxray_backend.analysis.inspector import Begun, Inspector
 from kvxray_backend.analysis.stream_health import STALE_AFTER_S
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.sources.archive import Archive
@@ -60,6 +60,8 @@ class Follower:
         self._incarnation = ""
         self._retired: deque[str] = deque(maxlen=MAX_RETIRED)
         self._heard_ns = self._heard_wall_ns = 0
+        self._begun = Begun(0, 0)
+        self._told_ns = 0
         self._joining_since_ns = 0
         self._buffer: deque[tuple[Message, int]] = deque()
         self._buffered_bytes = 0
@@ -115,6 +117,7 @@ class Follower:
             return
         if header.incarnation != self._incarnation:
             self._begin(header, now_ns)
+        self._told_ns = max(self._told_ns, header.t0_wall_ns)
         self._note_heard(now_ns)
         if header.type == "heartbeat":
             self._hear(header, now_ns)
@@ -138,13 +141,13 @@ class Follower:
         self._live.lag_s = (self._clock.wall_ns() - header.t0_wall_ns) / 1e9
         if self.joined is not None:
             self.joined.hear(header, now_ns)
-            self._inspector.heard()
+            self._inspector.heard(self._heard_wall_ns)
 
     def _note_heard(self, now_ns: int) -> None:
         self._heard_ns, self._heard_wall_ns = now_ns, self._clock.wall_ns()
         if self._live.connection == "stale":
             self._live.connect("connected" if self.joined else "joining", self._heard_wall_ns)
-            self._inspector.heard()
+            self._inspector.heard(self._heard_wall_ns)
 
     def _note_silence(self, now_ns: int) -> None:
         if self._live.connection != "stale" and now_ns - self._heard_ns > STALE_AFTER_S * 1e9:
@@ -186,11 +189,14 @@ class Follower:
         if self._incarnation:
             self._retired.append(self._incarnation)
         self._incarnation = header.incarnation
+        heard_ns = self._clock.wall_ns()
+        self._told_ns = header.t0_wall_ns if header.t0_wall_ns > 0 else heard_ns
+        self._begun = Begun(self._told_ns, heard_ns)
         self.joined = self._snapshot = self._heartbeat = None
         self._buffer.clear()
         self._buffered_bytes = 0
         self._joining_since_ns = self._ask_snapshot_at_ns = now_ns
-        self._live.connect("joining", self._clock.wall_ns())
+        self._live.connect("joining", heard_ns)
 
     def _try_to_join(self, now_ns: int) -> None:
         if self._snapshot is not None:
@@ -220,8 +226,11 @@ class Follower:
 
     def _join(self, block_map: BlockMap, now_ns: int) -> None:
         history = self._archive.open_epoch(self._live.source, block_map)
-        self._live.begin(history.epoch, block_map, history.known_gaps)
-        self._inspector.began(is_new_epoch=history.cursor is None, is_exact=block_map.holders_known)
+        earlier_ns = self._live.engine_time.t_ns
+        self._live.begin(history.epoch, block_map, history.known_gaps, heard_ns=self._told_ns)
+        self._inspector.began(
+            self._begun, earlier_ns, is_new_epoch=history.cursor is None, is_exact=block_map.holders_known
+        )
         self._live.connect("connected", self._clock.wall_ns())
         desk = ReplayDesk(self._asker) if self._replay else None
         self.joined = JoinedEpoch(self._live, self._inspector, history, block_map, desk, now_ns)
