@@ -147,7 +147,7 @@ class BlockView(Answer):
     age_s: Figure = Field(description="Seconds since its allocation.")
     idle_s: Figure = Field(description="Seconds since its last event.")
     history: list[EventView] = Field(description="What happened to it, newest first.")
-    taints: tuple[str, ...] = Field(description="Ids of open findings that spoil this.")
+    taints: tuple[str, ...] = Field(description="Ids of open findings that spoil this, its holders included.")
 
 
 class RequestRow(Answer):

@@ -17,6 +17,8 @@ class Figure(BaseModel):
 
     value: float | int | None = Field(description="The number; null when there is nothing to say.")
     unit: Unit = Field(description="What is counted.")
-    certainty: Certainty = Field(default="exact", description="exact, derived or not_observable.")
+    certainty: Certainty = Field(
+        default="exact", description="exact, derived or not_observable; what a finding spoils is never exact."
+    )
     since_seq: str | None = Field(default=None, description="EPOCH.SEQ from which on it is known.")
     taints: tuple[str, ...] = Field(default=(), description="Ids of open findings that spoil it.")

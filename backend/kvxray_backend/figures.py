@@ -3,6 +3,10 @@
 used = (active + shared) / usable; cached, shared likewise; internal fragmentation = empty slots / slots of blocks with
 references; hit rate = prefix tokens hit / queried over 60 s of the events' time; rates over 10 s. Where nothing is
 known, or there is no data, a figure has no value; where part of the blocks is unknown, it is derived from the rest.
+
+An open finding taints what it spoils, which is derived then and not exact: a gap what rests on events, and on blocks or
+holders as long as some are unknown; a contradiction (audit) what rests on blocks; silence (stale) everything, since all
+of it is as it was when the engine was last heard.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from kvxray_backend.moments import Point
 from kvxray_backend.windows import HIT_WINDOW_NS, RATE_WINDOW_NS, EventWindows
 
 # Which kinds of open findings spoil which figures.
-_SPOILS_BLOCKS: Final = frozenset({"audit", "stale"})
+SPOILS_BLOCKS: Final = frozenset({"audit", "stale"})
 _SPOILS_EVENTS: Final = frozenset({"gap", "stale"})
 
 
@@ -45,7 +49,9 @@ class Reading:
         return self.block_map.counts()[BlockState.unknown] > 0
 
     def figure(self, value: float | int | None, unit: Unit, spoils: frozenset[str], certainty: Certainty) -> Figure:
+        """certainty: what it is unless a finding spoils it."""
         taints = tuple(finding.id for finding in self.findings if finding.kind in spoils)
+        certainty = "derived" if taints else certainty
         since = str(Point(self.epoch, self.since_seq))
         return Figure(value=value, unit=unit, certainty=certainty, since_seq=since, taints=taints)
 
@@ -55,18 +61,25 @@ class Reading:
         if counts[BlockState.unknown] >= self.block_map.descriptor.usable_blocks:
             value = None
         if self.is_partly_unknown:
-            return self.figure(value, unit, _SPOILS_BLOCKS | {"gap"}, "derived")
-        return self.figure(value, unit, _SPOILS_BLOCKS, "exact")
+            return self.figure(value, unit, SPOILS_BLOCKS | {"gap"}, "derived")
+        return self.figure(value, unit, SPOILS_BLOCKS, "exact")
 
     def of_holders(self, value: float | int | None, unit: Unit) -> Figure:
         """A figure that rests on who holds what: after a gap holders are known again only from a snapshot on."""
         if self.block_map.holders_known:
             return self.of_blocks(value, unit)
-        return self.figure(value, unit, _SPOILS_BLOCKS | {"gap"}, "derived")
+        # None seen, with holders unknown, says nothing.
+        return self.figure(value or None, unit, SPOILS_BLOCKS | {"gap"}, "derived")
 
     def of_events(self, value: float | int | None, unit: Unit = "per_second") -> Figure:
-        """A figure that rests on the events of a window, or on the requests."""
+        """A figure that rests on the events of a window."""
         return self.figure(value, unit, _SPOILS_EVENTS, "exact")
+
+    def of_requests(self, value: int) -> Figure:
+        """A count of requests: like holders, all of them are known from a snapshot on only."""
+        if self.block_map.holders_known:
+            return self.figure(value, "requests", _SPOILS_EVENTS, "exact")
+        return self.figure(value or None, "requests", _SPOILS_EVENTS, "derived")
 
 
 def state_counts(reading: Reading) -> dict[str, Figure]:
@@ -129,8 +142,8 @@ def _request_figures(reading: Reading) -> dict[str, Figure]:
     waiting = requests.count(RequestStatus.waiting, RequestStatus.preempted)
     return {
         "ttft_p50_s": reading.of_events(_ttft_p50(reading), "seconds"),
-        "running": reading.of_events(requests.count(RequestStatus.running), "requests"),
-        "waiting": reading.of_events(waiting, "requests"),
+        "running": reading.of_requests(requests.count(RequestStatus.running)),
+        "waiting": reading.of_requests(waiting),
     }
 
 

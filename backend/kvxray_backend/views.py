@@ -15,7 +15,7 @@ from kvxray_storage.event_rows import EventRow
 
 from kvxray_backend.api_types import BlockView, EpochView, EventView, HolderView, SourceView, StateView, Summary
 from kvxray_backend.figure import Figure, Unit
-from kvxray_backend.figures import Reading, figures_of, state_counts
+from kvxray_backend.figures import SPOILS_BLOCKS, Reading, figures_of, state_counts
 from kvxray_backend.live_state import EpochSpan, LiveState
 from kvxray_backend.live_tail import OTHER_KINDS, TOKEN_KINDS
 from kvxray_backend.moments import LIVE, Point, iso_time, iso_time_or_none
@@ -81,10 +81,15 @@ def source_view(live: LiveState) -> SourceView:
             gaps=live.counters.gaps,
             drops=live.counters.drops,
             bad_messages=live.counters.bad_messages,
-            lag_s=Figure(value=live.lag_s, unit="seconds", certainty="derived"),
+            lag_s=Figure(value=live.lag_s, unit="seconds", certainty="derived", taints=_stale(live)),
             descriptor=descriptor_view(descriptor) if descriptor else None,
             epochs=[_epoch_view(span, last if span.epoch == epoch else None) for span in live.epochs],
         )
+
+
+def _stale(live: LiveState) -> tuple[str, ...]:
+    """Ids of findings that say that nothing is heard."""
+    return tuple(finding.id for finding in live.findings if finding.kind == "stale")
 
 
 def _last_seq(live: LiveState) -> str | None:
@@ -180,13 +185,11 @@ def block_view(live: LiveState, block_id: int, history: Iterable[EventRow]) -> B
         ref, ordinal = int(block_map.ref[block_id]), int(block_map.hash_ordinal[block_id])
         is_unknown = block_map.state[block_id] == BlockState.unknown
         allocated, last = int(block_map.t_alloc[block_id]), int(block_map.t_last[block_id])
-        taints = tuple(
-            f.id for f in live.findings if f.kind in ("gap", "audit", "stale") or block_id in f.subjects.blocks
-        )
+        spoils = SPOILS_BLOCKS | {"gap"} if is_unknown else SPOILS_BLOCKS
+        spoils_holders = spoils if block_map.holders_known else SPOILS_BLOCKS | {"gap"}
 
         def figure(value: float | None, unit: Unit) -> Figure:
-            since = str(Point(reading.epoch, reading.since_seq))
-            return Figure(value=value, unit=unit, since_seq=since, taints=taints)
+            return reading.figure(value, unit, spoils, "exact")
 
         return BlockView(
             block_id=block_id,
@@ -205,7 +208,7 @@ def block_view(live: LiveState, block_id: int, history: Iterable[EventRow]) -> B
             age_s=figure((reading.now_ns - allocated) / 1e9 if allocated else None, "seconds"),
             idle_s=figure((reading.now_ns - last) / 1e9 if last else None, "seconds"),
             history=event_views(history, reading.epoch),
-            taints=taints,
+            taints=tuple(finding.id for finding in live.findings if finding.kind in spoils_holders),
         )
 
 

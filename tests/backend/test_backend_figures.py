@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -127,6 +129,11 @@ def test_what_is_unknown_is_never_zero() -> None:
         figure = figures_of(reading)[name]
         assert figure.value is None or name.startswith("leaked")
         assert figure.certainty == "derived"
+    # Holders that are seen to leak are some at least; none seen is not none.
+    assert figures_of(reading)["leaked"].value == 3
+    unseen = figures_of(dataclasses.replace(reading, leaked=0, leaked_only=0))
+    for name in ("leaked", "leaked_only", "running", "waiting"):
+        assert (unseen[name].value, unseen[name].certainty) == (None, "derived")
     assert state_counts(reading)["unknown"].value == 8
     assert state_counts(reading)["active"].value is None
 
@@ -136,13 +143,47 @@ def test_an_open_gap_taints_block_figures_while_blocks_are_unknown_and_stale_tai
     gap = _finding("gap")
     stale = _finding("stale")
     exact = figures_of(story.reading((gap,)))
-    assert exact["used"].taints == ()
-    assert exact["hit_rate"].taints == ("gap-id",)
+    assert (exact["used"].taints, exact["used"].certainty) == ((), "exact")
+    assert (exact["hit_rate"].taints, exact["hit_rate"].certainty) == (("gap-id",), "derived")
     story.map.forget()
     tainted = figures_of(story.reading((gap, stale)))
     assert tainted["used"].taints == ("gap-id", "stale-id")
     assert tainted["used"].since_seq == "3.7"
     assert tainted["running"].taints == ("gap-id", "stale-id")
+
+
+BLOCKS = {"used", "cached", "shared", "internal_fragmentation", "leaked", "leaked_only"}
+EVENTS = {"hit_rate", "evictions_per_s", "allocations_per_s", "preemptions_per_s", "tokens_per_s", "ttft_p50_s"}
+REQUESTS = {"running", "waiting"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spoiled"),
+    [
+        ("gap", EVENTS | REQUESTS),
+        ("stale", BLOCKS | EVENTS | REQUESTS),
+        ("audit", BLOCKS),
+        ("leak", set()),
+        ("storage", set()),
+    ],
+)
+def test_a_finding_taints_what_it_spoils_and_that_is_not_exact(kind: str, spoiled: set[str]) -> None:
+    figures = figures_of(Watched().reading((_finding(kind),)))
+    assert figures.keys() == BLOCKS | EVENTS | REQUESTS
+    assert {name for name, figure in figures.items() if figure.taints} == spoiled
+    assert {name for name, figure in figures.items() if figure.certainty != "exact"} == spoiled
+    assert all(figures[name].taints == (f"{kind}-id",) for name in spoiled)
+
+
+def test_rates_of_a_silent_engine_are_not_told_as_if_they_were_current() -> None:
+    story = Watched(200)
+    story.arrive("a")
+    for second in range(12):
+        story.tokens("a", second + 1)
+        story.step(1)
+    (before, then) = (figures_of(story.reading(found))["tokens_per_s"] for found in ((), (_finding("stale"),)))
+    assert (before.certainty, before.taints) == ("exact", ())
+    assert (then.value, then.certainty, then.taints) == (before.value, "derived", ("stale-id",))
 
 
 @given(steps=st.lists(st.tuples(st.floats(0, 3), st.integers(0, 50)), min_size=1, max_size=80))

@@ -20,6 +20,7 @@ from kvxray_backend.frames import (
 )
 from kvxray_backend.live_state import MAX_DELTA_BLOCKS, LiveState
 from kvxray_backend.live_tail import MAX_EVENTS, MAX_MESSAGES, OTHER_KINDS, LiveTail
+from kvxray_backend.views import block_view, source_view
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.schema import UNKNOWN_U4, BlockState, Kind
 
@@ -132,6 +133,40 @@ def test_a_snapshot_in_place_of_the_unknown_shows_although_no_event_came() -> No
     viewer.update()
     viewer.assert_shows(live)
     assert viewer.state[1] == BlockState.active
+
+
+def test_a_block_is_tainted_by_what_spoils_it_and_by_nothing_else() -> None:
+    story = Story()
+    live = joined(story)
+    story.arrive("a")
+    story.allocate("a", 1, 2)
+    live.fold(story.step())
+    leak = leak_of([1], only=[1]).finding("told", 1, 0, story.clock.now)
+    kinds = {kind: leak.model_copy(update={"id": kind, "kind": kind}) for kind in ("leak", "gap", "audit", "stale")}
+
+    def taints(*found: str, block: int = 1) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+        live.findings = tuple(kinds[kind] for kind in found)
+        view = block_view(live, block, [])
+        assert view is not None
+        assert {view.ref_cnt.taints, view.slots.taints, view.age_s.taints} == {view.idle_s.taints}
+        return view.taints, view.ref_cnt.taints, view.ref_cnt.certainty
+
+    assert taints("leak", "gap") == ((), (), "exact")
+    assert taints("audit", "stale") == (("audit", "stale"), ("audit", "stale"), "derived")
+    live.forget()
+    assert taints("gap") == (("gap",), ("gap",), "derived")
+    story.allocate("a", 3)
+    live.fold(story.step())
+    # Known again, but not who else may hold it.
+    assert taints("gap", block=3) == (("gap",), (), "exact")
+
+
+def test_how_late_a_silent_engine_was_is_not_how_late_it_is() -> None:
+    live = joined(Story())
+    live.lag_s = 0.25
+    assert source_view(live).lag_s.taints == ()
+    live.findings = (leak_of([1], only=[]).finding("told", 1, 0, 1).model_copy(update={"id": "s", "kind": "stale"}),)
+    assert source_view(live).lag_s.taints == ("s",)
 
 
 def test_nothing_new_is_no_frame() -> None:
