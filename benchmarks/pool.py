@@ -28,6 +28,7 @@ PROMPTS = 60
 BLOCKS = 64  # of a prompt
 POOL = 1025
 BLOCK_SIZE = 16
+FINISHED = Cause.finish
 ROOT = Path(__file__).parents[1]
 
 
@@ -95,7 +96,7 @@ def ours(recorder: NullRecorder) -> Variant:
         for req, hashes in enumerate(prompts):
             blocks = pool.allocate(BLOCKS, req)
             pool.cache(blocks, hashes, req)
-            pool.free(blocks[::-1], req, Cause.finish)
+            pool.free(blocks[::-1], req, FINISHED)
             recorder.flush()
         drain(recorder)
         return PROMPTS * BLOCKS
@@ -112,7 +113,7 @@ def ours_single(recorder: NullRecorder) -> Variant:
             for one in hashes:
                 blocks = pool.allocate(1, req)
                 pool.cache(blocks, one, req)
-                pool.free(blocks, req, Cause.finish)
+                pool.free(blocks, req, FINISHED)
             recorder.flush()
         drain(recorder)
         return PROMPTS * BLOCKS

@@ -25,6 +25,12 @@ NULL_BLOCK = 0
 NO_PARENT = -1
 ALL_MEDIA = 255
 
+# Read once: in Python 3.11 to read a member of an enum class costs more than most of what is done here with a block.
+_ALLOCATED, _REFERENCED, _DEREFERENCED = Kind.BlockAllocated, Kind.BlockReferenced, Kind.BlockDereferenced
+_FREED, _EVICTED, _FILLED = Kind.BlockFreed, Kind.BlockEvicted, Kind.BlockFilled
+_NO_CAUSE, _HIT, _FOR_ALLOCATION = Cause.none, Cause.hit, Cause.allocation
+_FRONT, _TAIL = QueueEnd.front, QueueEnd.tail
+
 
 class FreeOrder(Enum):
     """Where freed blocks enter the free queue."""
@@ -52,6 +58,7 @@ class BlockPool:
         self.block_size = block_size
         self.recorder = recorder
         self.free_order = free_order
+        self._keeps_order = free_order is FreeOrder.all_appended
         self.ref_cnt = [0] * num_blocks
         self.block_hash: list[BlockHash | None] = [None] * num_blocks
         self.hash_ordinal = [NO_ORDINAL] * num_blocks  # of the block's hash in the stream
@@ -99,8 +106,8 @@ class BlockPool:
             self.high_water = max(self.high_water, max(blocks) + 1)
         if evicted:
             self._drop_hashes(evicted)
-            self.recorder.rows(Kind.BlockEvicted, Cause.allocation, req, evicted)
-        self.recorder.rows(Kind.BlockAllocated, Cause.none, req, blocks)
+            self.recorder.rows(_EVICTED, _FOR_ALLOCATION, req, evicted)
+        self.recorder.rows(_ALLOCATED, _NO_CAUSE, req, blocks)
         return blocks
 
     def claim(self, blocks: list[int], req: int) -> None:
@@ -109,7 +116,7 @@ class BlockPool:
         evicted = [block for block in blocks if self.block_hash[block] is not None]
         if evicted:
             self._drop_hashes(evicted)
-            self.recorder.rows(Kind.BlockEvicted, Cause.allocation, req, evicted)
+            self.recorder.rows(_EVICTED, _FOR_ALLOCATION, req, evicted)
         for block in blocks:
             self._unlink(block)
             self.ref_cnt[block] = 1
@@ -117,7 +124,7 @@ class BlockPool:
         self.num_free -= len(blocks)
         self.ref_sum += len(blocks)
         self.high_water = max(self.high_water, max(blocks, default=0) + 1)
-        self.recorder.rows(Kind.BlockAllocated, Cause.none, req, blocks)
+        self.recorder.rows(_ALLOCATED, _NO_CAUSE, req, blocks)
 
     def touch(self, blocks: list[int], req: int) -> None:
         """Holder `req` references cached blocks: those nobody referenced leave the free queue."""
@@ -131,13 +138,13 @@ class BlockPool:
             refs[block] += 1
         self.ref_sum += len(blocks)
         if self.recorder.enabled:
-            self.recorder.values(Kind.BlockReferenced, Cause.hit, req, blocks, [refs[block] for block in blocks])
+            self.recorder.values(_REFERENCED, _HIT, req, blocks, [refs[block] for block in blocks])
 
     def free(self, blocks: Sequence[int], req: int, cause: Cause) -> None:
         """Holder `req` lets go of blocks, given in the order in which they shall be evicted: a block table reversed, so
         that the end of a chain goes before what it depends on."""
         refs, hashes = self.ref_cnt, self.block_hash
-        keep_order = self.free_order is FreeOrder.all_appended
+        keep_order = self._keeps_order
         front: list[int] = []
         tail: list[int] = []
         still_referenced: list[int] = []
@@ -156,12 +163,12 @@ class BlockPool:
         self._prepend(front)
         recorder = self.recorder
         if recorder.enabled:
-            recorder.rows(Kind.BlockFreed, cause, req, tail, QueueEnd.tail)
+            recorder.rows(_FREED, cause, req, tail, _TAIL)
             if front:
-                recorder.rows(Kind.BlockFreed, cause, req, front, QueueEnd.front)
+                recorder.rows(_FREED, cause, req, front, _FRONT)
             if still_referenced:
                 refs_after = [refs[block] for block in still_referenced]
-                recorder.values(Kind.BlockDereferenced, cause, req, still_referenced, refs_after)
+                recorder.values(_DEREFERENCED, cause, req, still_referenced, refs_after)
 
     def cache(self, blocks: list[int], hashes: list[BlockHash], req: int, parent_block: int = NULL_BLOCK) -> None:
         """Gives full blocks, a run of a chain, their hashes. `parent_block`: the block before the first of them in the
@@ -195,7 +202,7 @@ class BlockPool:
         """Tells how many tokens blocks without a hash hold now: once a step, for all that were written in it."""
         for block, count in zip(blocks, slots, strict=True):
             self.slots[block] = count
-        self.recorder.values(Kind.BlockFilled, Cause.none, NO_ORDINAL, blocks, slots)
+        self.recorder.values(_FILLED, _NO_CAUSE, NO_ORDINAL, blocks, slots)
 
     def evict(self, blocks: list[int]) -> None:
         """Drops the hashes of these blocks, referenced or not; they keep their place in the free queue."""
@@ -203,7 +210,7 @@ class BlockPool:
         if not evicted:
             return
         self._drop_hashes(evicted)
-        self.recorder.rows(Kind.BlockEvicted, Cause.explicit, NO_ORDINAL, evicted)
+        self.recorder.rows(_EVICTED, Cause.explicit, NO_ORDINAL, evicted)
 
     def reset(self) -> bool:
         """Forgets everything cached; refused, and nothing changed, while any block is referenced."""

@@ -11,6 +11,7 @@ from kvxray_engine.null_model import NullModel
 from kvxray_engine.request import FinishReason, NewRequest
 from kvxray_engine.step_batch import SamplingParams, ScheduledSequence
 from kvxray_engine.stream.handover import Handover
+from kvxray_engine.stream.recorded import to_message
 from kvxray_engine.stream.recorder import Recorder
 from kvxray_engine.stream.schema import Kind, RequestStatus
 
@@ -220,7 +221,8 @@ def test_threads_add_and_abort_while_the_engine_steps() -> None:
 
 def recorded_kinds(recorder: Recorder) -> list[list[Kind]]:
     messages, _ = recorder.handover.take()
-    return [[Kind(kind) for kind in message.operations[::6]] for message in messages]
+    columns = [to_message(message, "test", "once", hash_width=32).columns for message in messages]
+    return [[Kind(kind) for kind in one.kind.tolist()] for one in columns]
 
 
 @pytest.fixture
@@ -324,6 +326,6 @@ def test_the_same_requests_give_the_same_run() -> None:
         run(engine)
         messages, _ = recorder.handover.take()
         recorder.handover.close()
-        return [(one.operations, one.blk, one.val, one.hashes) for one in messages], engine.clock.wall_ns()
+        return [(one.operations, one.many, one.blk, one.val, one.hashes) for one in messages], engine.clock.wall_ns()
 
     assert story() == story()

@@ -93,15 +93,14 @@ class Columns:
         counts = np.bincount(self.kind, weights=self.events_by_operation(), minlength=NUM_KINDS)
         return counts.astype(np.int64)
 
-    def with_time_shifted(self, microseconds: int) -> Columns:
+    def with_time_shifted(self, microseconds: int | I8) -> Columns:
         """The same events told from a header whose t0 lies `microseconds` earlier: StepStarted's a0 grows by that.
 
-        Raises OverflowError when a time no longer fits u4 (71 minutes): cut instead of joining.
+        `microseconds`: one number, or one for each operation. Raises OverflowError when a time no longer fits u4 (71
+        minutes): cut instead of joining.
         """
-        if microseconds == 0:
-            return self
         starts = np.flatnonzero(self.kind == Kind.StepStarted)
-        moved = self.a0[starts].astype(np.int64) + microseconds
+        moved = self.a0[starts].astype(np.int64) + np.broadcast_to(microseconds, len(self.kind))[starts]
         if len(moved) and not 0 <= int(moved.min()) <= int(moved.max()) < 2**32:
             raise OverflowError("the joined time does not fit 32 bits of microseconds")
         a0 = self.a0.copy()
@@ -110,7 +109,7 @@ class Columns:
 
     @staticmethod
     def concat(parts: Sequence[Columns]) -> Columns:
-        """Joins columns whose hash ordinals follow each other; times must already count from one t0."""
+        """Joins columns whose hash ordinals follow each other; times are left as they are."""
         if len(parts) == 1:
             return parts[0]
         fields: list[Any] = [np.concatenate([getattr(part, name) for part in parts]) for name, _ in COLUMN_TYPES]

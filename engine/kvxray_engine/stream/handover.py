@@ -13,14 +13,19 @@ from dataclasses import dataclass
 from kvxray_engine.stream.pool_dump import PoolDump
 from kvxray_engine.stream.schema import Name, Totals
 
+Many = tuple[int, int, list[int], list[int], list[int]]
+"""One operation without rows, for many requests: the entry of `operations` before which it belongs, kind, reqs, a0s,
+a1s."""
+
 
 @dataclass(slots=True)
 class RecordedMessage:
     """What the recorder took in one go, as Python lists.
 
     `operations`: kind, cause, req, n, a0 and a1 of each operation, one after the other. `blk`: one entry a row. `val`:
-    one entry a row of a kind with values, but for BlockCached only that of the first row (its parent's ordinal), since
-    the others follow from a0.
+    one entry a row of a kind with values, but for BlockCached only that of the first row, its parent's ordinal. `runs`:
+    for each BlockCached of more rows, where in `val` that is, the ordinal of its first hash, and its rows: the values
+    of the others follow.
     """
 
     wire_seq: int
@@ -34,20 +39,25 @@ class RecordedMessage:
     hash0: int
     names: list[Name]
     operations: list[int]
+    many: list[Many]
     blk: list[int]
     val: list[int]
+    runs: list[int]
     hashes: list[bytes]
     totals: Totals | None
 
     @property
     def size(self) -> int:
-        """Rows and operations."""
-        return len(self.blk) + len(self.operations) // 6
+        """Rows and operations, those with rows counted twice."""
+        return self.n + len(self.operations) // 6
 
 
 class Handover:
     """A queue between two threads. Only the engine's thread calls `offer` and `give_dump`, only the publisher's the
     rest.
+
+    The engine wakes the publisher only where that has said that it sleeps: while it works or rests, an offer is an
+    append and nothing more.
     """
 
     def __init__(self, max_messages: int = 1024, max_rows: int = 1 << 20) -> None:
@@ -57,7 +67,7 @@ class Handover:
         self._rows_in = 0
         self._rows_out = 0
         self._dump: tuple[int, PoolDump] | None = None
-        self._asleep = True
+        self._asleep = False
         self._wake_reader: socket.socket | None = None
         self._wake_writer: socket.socket | None = None
 
@@ -80,7 +90,6 @@ class Handover:
 
     def take(self) -> tuple[list[RecordedMessage], tuple[int, PoolDump] | None]:
         """All that waits. The queue is emptied first, so that a dump covers every message offered before it."""
-        self._clear_wake()
         messages: list[RecordedMessage] = []
         with contextlib.suppress(IndexError):
             while True:
@@ -91,13 +100,26 @@ class Handover:
         return messages, dump
 
     def listen(self) -> int:
-        """A file descriptor that is readable when something waits: for the publisher's poll, until `close`."""
+        """A file descriptor that becomes readable when a sleeper is woken, until `close`."""
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_reader.setblocking(False)
         self._wake_writer.setblocking(False)
-        self._asleep = True
-        self.wake()
         return self._wake_reader.fileno()
+
+    def fall_asleep(self) -> bool:
+        """The publisher is about to wait for its descriptor. False, and it need not, when something waits already."""
+        self._asleep = True
+        # Looked at after `_asleep` was set: what is offered from now on wakes, what was offered before is seen here.
+        self._asleep = not self._queue and self._dump is None
+        return self._asleep
+
+    def wake_up(self) -> None:
+        """The publisher waits no longer."""
+        self._asleep = False
+        if self._wake_reader is not None:
+            with contextlib.suppress(OSError):
+                while self._wake_reader.recv(64):
+                    pass
 
     def close(self) -> None:
         """Ends the listening; what is offered from now on waits until the queue is full, and is then refused."""
@@ -108,16 +130,9 @@ class Handover:
                 end.close()
 
     def wake(self) -> None:
-        """Makes the listener's descriptor readable."""
+        """Makes the descriptor of a publisher that sleeps readable; any thread."""
         writer = self._wake_writer
-        if writer is not None and self._asleep:
+        if self._asleep and writer is not None:
             self._asleep = False
             with contextlib.suppress(OSError):
                 writer.send(b"\0")
-
-    def _clear_wake(self) -> None:
-        if self._wake_reader is not None:
-            with contextlib.suppress(OSError):
-                while self._wake_reader.recv(64):
-                    pass
-        self._asleep = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+import numpy as np
 
 from kvxray_engine.stream.codec import Message
 from kvxray_engine.stream.columns import Columns
@@ -35,7 +36,9 @@ def join(messages: Sequence[Message]) -> Message:
         return messages[0]
     first, last = messages[0].header, messages[-1].header
     t0 = first.t0_wall_ns
-    parts = [one.columns.with_time_shifted((one.header.t0_wall_ns - t0) // 1000) for one in messages]
+    columns = Columns.concat([one.columns for one in messages])
+    later = np.array([(one.header.t0_wall_ns - t0) // 1000 for one in messages])
+    microseconds = np.repeat(later, [one.columns.num_operations for one in messages])
     header = msgspec.structs.replace(
         last,
         seq0=first.seq0,
@@ -46,4 +49,4 @@ def join(messages: Sequence[Message]) -> Message:
         hash0=first.hash0,
         names=tuple(name for one in messages for name in one.header.names),
     )
-    return Message(header, Columns.concat(parts))
+    return Message(header, columns.with_time_shifted(microseconds))

@@ -29,8 +29,14 @@ from kvxray_engine.stream.recorder import Recorder
 from kvxray_engine.stream.replay_buffer import ReplayBuffer
 from kvxray_engine.stream.schema import SCHEMA_VERSION, Descriptor, Header, Totals
 
-FOLD_ROWS: Final = 2048
-FOLD_EVERY_S: Final = 0.25
+FOLD_ROWS: Final = 65_536
+FOLD_EVERY_S: Final = 1.0
+"""Few large folds take less from the engine's thread than many small ones: with steps of 160 rows, 40 microseconds a
+step instead of 110 with 2,048 rows."""
+
+REST_MS: Final = 20
+"""After it sent something the publisher rests, and takes what came meanwhile in one go. To be woken by every step of 5
+milliseconds makes the two threads fight for the interpreter: 350 to 450 microseconds a step instead of 100."""
 SEND_QUEUE_MESSAGES: Final = 10_000
 
 
@@ -112,18 +118,27 @@ class Publisher:
         poller.register(self._router, zmq.POLLIN)
         next_heartbeat = time.monotonic()
         while not self._stopping.is_set():
-            timeout = max(0.0, min(next_heartbeat - time.monotonic(), FOLD_EVERY_S))
-            ready = dict(poller.poll(int(timeout * 1000) + 1))
-            self._send_what_waits()
-            if self._router in ready:
+            sent = self._send_what_waits()
+            if self._router.poll(REST_MS if sent else 0):
+                self._send_what_waits()  # an answer covers what was offered before the question
                 self._answer()
             if time.monotonic() >= next_heartbeat:
                 self._send_heartbeat()
                 next_heartbeat = time.monotonic() + self.heartbeat_s
+            if not sent:
+                self._sleep(poller, next_heartbeat)
         self._send_what_waits()
         self._send_heartbeat()
 
-    def _send_what_waits(self) -> None:
+    def _sleep(self, poller: zmq.Poller, next_heartbeat: float) -> None:
+        """Until something is offered or asked, or it is time to fold or to give a sign of life."""
+        timeout = max(0.0, min(next_heartbeat - time.monotonic(), FOLD_EVERY_S))
+        if self.recorder.handover.fall_asleep() and not self._stopping.is_set():
+            poller.poll(int(timeout * 1000) + 1)
+        self.recorder.handover.wake_up()
+
+    def _send_what_waits(self) -> bool:
+        """True when there was something to send."""
         recorded, dump = self.recorder.handover.take()
         for one in recorded:
             self._send(one)
@@ -132,6 +147,7 @@ class Publisher:
         waiting = sum(one.columns.num_rows for one in self._to_fold)
         if self._to_fold and (waiting >= FOLD_ROWS or time.monotonic() - self._folded_at >= FOLD_EVERY_S):
             self._fold_what_waits()
+        return bool(recorded)
 
     def _send(self, recorded: RecordedMessage) -> None:
         try:

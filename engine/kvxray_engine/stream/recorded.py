@@ -9,26 +9,25 @@ from array import array
 import numpy as np
 
 from kvxray_engine.stream.codec import Message
-from kvxray_engine.stream.columns import HAS_VALUE, I4, U1, U4, Columns
+from kvxray_engine.stream.columns import I4, U4, Columns
 from kvxray_engine.stream.handover import RecordedMessage
-from kvxray_engine.stream.schema import SCHEMA_VERSION, Header, Kind
+from kvxray_engine.stream.schema import SCHEMA_VERSION, Header
 
 assert array("I").itemsize == 4, "kvxray needs a platform whose C int has 32 bits"
 
 
 def to_message(recorded: RecordedMessage, source: str, incarnation: str, hash_width: int) -> Message:
     """The message to send. Raises OverflowError when the engine handed on a number that does not fit its column."""
-    kinds, cause, req, n, a0, a1 = _u4(recorded.operations).reshape(-1, 6).T
-    kind = kinds.astype(np.uint8)
+    kind, cause, req, n, a0, a1 = _operations(recorded).T
     columns = Columns(
-        kind=kind,
+        kind=kind.astype(np.uint8),
         cause=cause.astype(np.uint8),
         req=req,
         n=n,
         a0=a0,
         a1=a1,
         blk=_u4(recorded.blk),
-        val=_values(recorded.val, kind, n, a0),
+        val=_values(recorded),
         hashes=b"".join(recorded.hashes),
     )
     header = Header(
@@ -40,19 +39,33 @@ def to_message(recorded: RecordedMessage, source: str, incarnation: str, hash_wi
     return Message(header, columns)
 
 
-def _values(told: list[int], kind: U1, n: U4, a0: U4) -> I4:
-    """One value a row: those of BlockCached but the first are the hash ordinals of the rows before them."""
-    values = np.frombuffer(array("i", told), np.int32)
-    if not (kind == Kind.BlockCached).any():
-        return values
-    of_cached = kind[HAS_VALUE[kind]] == Kind.BlockCached
-    rows, first_hash = n[HAS_VALUE[kind]].astype(np.intp), a0[HAS_VALUE[kind]].astype(np.int64)
-    given = np.where(of_cached, np.minimum(rows, 1), rows)
-    operation = np.repeat(np.arange(len(rows)), rows)
-    index = np.arange(len(operation)) - np.repeat(np.cumsum(rows) - rows, rows)  # of the row in its operation
-    follows = of_cached[operation] & (index > 0)
-    at = (np.cumsum(given) - given)[operation] + np.where(follows, 0, index)
-    return np.where(follows, first_hash[operation] + index - 1, values[at]).astype(np.int32)
+def _operations(recorded: RecordedMessage) -> U4:
+    """A row of six numbers for each operation."""
+    table = _u4(recorded.operations).reshape(-1, 6)
+    if not recorded.many:
+        return table
+    parts, copied = [], 0
+    for entry, kind, reqs, a0s, a1s in recorded.many:
+        parts.append(table[copied : entry // 6])
+        copied = entry // 6
+        many = np.zeros((len(reqs), 6), np.uint32)
+        many[:, 0], many[:, 2], many[:, 4], many[:, 5] = kind, _u4(reqs), _u4(a0s), _u4(a1s)
+        parts.append(many)
+    return np.concatenate([*parts, table[copied:]])
+
+
+def _values(recorded: RecordedMessage) -> I4:
+    """One value a row: in a run of cached blocks, each but the first has the ordinal of the hash before it."""
+    told = array("i", recorded.val)
+    if not recorded.runs:
+        return np.frombuffer(told, np.int32)
+    values = array("i")
+    copied = 0
+    for at, first, count in zip(recorded.runs[::3], recorded.runs[1::3], recorded.runs[2::3], strict=True):
+        values += told[copied : at + 1]
+        values.extend(range(first, first + count - 1))
+        copied = at + 1
+    return np.frombuffer(values + told[copied:], np.int32)
 
 
 def _u4(values: list[int]) -> U4:

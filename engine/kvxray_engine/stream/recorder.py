@@ -10,9 +10,13 @@ and does nothing but count ordinals.
 from __future__ import annotations
 
 from kvxray_engine.clock import Clock, SystemClock
-from kvxray_engine.stream.handover import Handover, RecordedMessage
+from kvxray_engine.stream.handover import Handover, Many, RecordedMessage
 from kvxray_engine.stream.pool_dump import PoolDump
 from kvxray_engine.stream.schema import MAX_ORDINAL, NO_ORDINAL, Cause, Kind, Name, Totals
+
+# Read once: in Python 3.11 to read a member of an enum class takes as long as an operation takes to record.
+_STEP_STARTED, _STEP_COMPLETED, _BLOCK_CACHED = Kind.StepStarted, Kind.StepCompleted, Kind.BlockCached
+_NO_CAUSE = Cause.none
 
 
 class NullRecorder:
@@ -80,8 +84,10 @@ class Recorder(NullRecorder):
     def _clear(self) -> None:
         self._names: list[Name] = []
         self._operations: list[int] = []  # kind, cause, req, n, a0, a1 of each, one after the other
+        self._many: list[Many] = []
         self._blk: list[int] = []
         self._val: list[int] = []
+        self._runs: list[int] = []
         self._hashes: list[bytes] = []
         self._rowless = 0  # operations
         self._req0 = self.next_req
@@ -107,7 +113,7 @@ class Recorder(NullRecorder):
         if not self._operations:
             self._open()
         else:
-            self._operations += (Kind.StepStarted, Cause.none, NO_ORDINAL, 0, self._microseconds(), step & 0xFFFFFFFF)
+            self._operations += (_STEP_STARTED, _NO_CAUSE, NO_ORDINAL, 0, self._microseconds(), step & 0xFFFFFFFF)
             self._rowless += 1
 
     def rows(self, kind: Kind, cause: Cause, req: int, blocks: list[int], a0: int = 0, a1: int = 0) -> None:
@@ -147,8 +153,10 @@ class Recorder(NullRecorder):
             self._open()
         self.next_hash = first + count
         self._hashes += hashes
-        self._val.append(parent)  # the values of the other rows follow from a0: the publisher's thread fills them in
-        self.rows(Kind.BlockCached, Cause.none, req, blocks, first, group)
+        if count > 1:  # the values of the other rows follow from a0: the publisher's thread fills them in
+            self._runs += (len(self._val), first, count)
+        self._val.append(parent)
+        self.rows(_BLOCK_CACHED, _NO_CAUSE, req, blocks, first, group)
         return first
 
     def op(self, kind: Kind, cause: Cause, req: int, a0: int = 0, a1: int = 0) -> None:
@@ -159,21 +167,18 @@ class Recorder(NullRecorder):
         self._rowless += 1
 
     def ops(self, kind: Kind, reqs: list[int], a0s: list[int], a1s: list[int]) -> None:
-        """The same operation, without rows, for many requests."""
+        """The same operation, without rows, for many requests. The lists are handed on: nobody changes them later."""
         if not reqs:
             return
         if not self._operations:
             self._open()
-        count = len(reqs)
-        operations = [kind, Cause.none, 0, 0, 0, 0] * count
-        operations[2::6], operations[4::6], operations[5::6] = reqs, a0s, a1s
-        self._operations += operations
-        self._rowless += count
+        self._many.append((len(self._operations), kind, reqs, a0s, a1s))
+        self._rowless += len(reqs)
 
     def complete_step(self, tokens: int, totals: Totals | None = None) -> None:
         """Closes the step and hands the message over. `tokens`: tokens computed in it."""
         duration = min((self.clock.mono_ns() - self._step_started_ns) // 1000, 0xFFFFFFFF)
-        self.op(Kind.StepCompleted, Cause.none, NO_ORDINAL, duration, tokens)
+        self.op(_STEP_COMPLETED, _NO_CAUSE, NO_ORDINAL, duration, tokens)
         self.flush(totals)
 
     def flush(self, totals: Totals | None = None) -> None:
@@ -183,7 +188,8 @@ class Recorder(NullRecorder):
         events = len(self._blk) + self._rowless
         message = RecordedMessage(
             self.next_wire_seq, self.next_seq, events, self.step, self._t0_wall_ns, self._t0_mono_ns, self.lost,
-            self._req0, self._hash0, self._names, self._operations, self._blk, self._val, self._hashes, totals,
+            self._req0, self._hash0, self._names, self._operations, self._many, self._blk, self._val, self._runs,
+            self._hashes, totals,
         )  # fmt: skip
         self.next_wire_seq += 1
         self.next_seq += events
@@ -203,7 +209,7 @@ class Recorder(NullRecorder):
         # Whole microseconds, so that joining messages (whose times count in them) loses nothing.
         self._t0_wall_ns = self.clock.wall_ns() // 1000 * 1000
         self._t0_mono_ns = self.clock.mono_ns()
-        self._operations += (Kind.StepStarted, Cause.none, NO_ORDINAL, 0, 0, self.step & 0xFFFFFFFF)
+        self._operations += (_STEP_STARTED, _NO_CAUSE, NO_ORDINAL, 0, 0, self.step & 0xFFFFFFFF)
         self._rowless += 1
 
     def _microseconds(self) -> int:
