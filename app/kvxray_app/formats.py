@@ -6,7 +6,7 @@ words.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from math import floor
 
 NO_DATA = "\u2014"
@@ -66,9 +66,31 @@ def size(num_bytes: float | None) -> str:
     return f"{value:.2f} {units[0]}" if value < 10 else f"{value:.1f} {units[0]}"
 
 
-def moment(iso: str | None) -> str:
-    """An instant from the API in UTC: 2026-11-22 14:03:21."""
-    return NO_DATA if not iso else _parse(iso).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+def duration(value: float | None) -> str:
+    """A duration in whole seconds: 12 s, 1 min 12 s, 2 h 14 min."""
+    if value is None:
+        return NO_DATA
+    whole = max(0, floor(value))
+    return f"{whole} s" if whole < 60 else seconds(whole)
+
+
+def moment(iso: str | None, zone: tzinfo = UTC, milliseconds: bool = False) -> str:
+    """An instant from the API as a clock in `zone` shows it: 2026-11-22 14:03:21, or 14:03:21.482."""
+    if not iso:
+        return NO_DATA
+    time = _parse(iso).astimezone(zone)
+    text = time.strftime("%Y-%m-%d %H:%M:%S")
+    return f"{text}.{time.microsecond // 1000:03d}" if milliseconds else text
+
+
+def zone_offset(iso: str | None, zone: tzinfo) -> str:
+    """The offset in force in `zone` at an instant (None: now): UTC, UTC+2, UTC-3:30."""
+    time = _parse(iso) if iso else datetime.now(UTC)
+    minutes = int((time.astimezone(zone).utcoffset() or timedelta()).total_seconds() // 60)
+    if not minutes:
+        return "UTC"
+    hours, rest = divmod(abs(minutes), 60)
+    return f"UTC{'-' if minutes < 0 else '+'}{hours}{f':{rest:02d}' if rest else ''}"
 
 
 def span(start: str | None, end: str | None) -> str:

@@ -13,7 +13,7 @@ STATES: dict[str, str] = {
     "empty": "Never written since this engine started.",
     "free": "Nobody holds it and it keeps nothing worth reusing.",
     "cached": "Nobody holds it, but a later prompt with the same prefix can reuse it. Not waste, not a leak.",
-    "active": "Held by one sequence.",
+    "active": "Held by one request.",
     "shared": "Held by two or more at once: memory that prefix caching saved.",
 }
 
@@ -30,8 +30,9 @@ HEALTH: dict[str, str] = {
     "drops": "Drops: messages the engine could not hand over because its queue was full.",
     "bad": "Bad messages: frames that could not be read. They are counted and skipped.",
     "lag": "Lag: from the moment something happens in the engine to the moment the backend has it.",
-    "seq": "Sequence: the number of the newest event, written EPOCH.EVENT.",
+    "event": "Event: the newest one that the page shows, written EPOCH.EVENT as in links and in the history.",
     "epoch": "Epoch: one life of the engine. A restart begins a new one; earlier ones stay in the history.",
+    "times": "Times: the time zone of every time of day on these pages, which is your browser's.",
 }
 
 
@@ -39,14 +40,16 @@ HEALTH: dict[str, str] = {
 class FigureWords:
     """How one figure is presented.
 
-    key: its name in `/api/state`. no_data: why it may have no value. second: key of a figure shown small beside it,
-    with its label. wide: the tile takes two places. alarm: any value above zero is bad news.
+    key: its name in `/api/state`. no_data: why it may have no value, idle: the same in a few words. second: key
+    of a figure shown small beside it, with its label. wide: the tile takes two places. alarm: any value above zero
+    is bad news.
     """
 
     key: str
     label: str
     meaning: str
     no_data: str
+    idle: str
     second: str | None = None
     second_label: str = ""
     wide: bool = False
@@ -57,8 +60,9 @@ FIGURES: tuple[FigureWords, ...] = (
     FigureWords(
         "used",
         "Cache in use",
-        "Blocks held by at least one sequence (active and shared), of all blocks that can hold tokens.",
+        "Blocks held by at least one request (active and shared), of all blocks that can hold tokens.",
         "The state of the pool is not known yet.",
+        "not known yet",
         wide=True,
     ),
     FigureWords(
@@ -66,24 +70,28 @@ FIGURES: tuple[FigureWords, ...] = (
         "Cached",
         "Full blocks that nobody holds but a later prompt can reuse. They make room whenever it is needed.",
         "The state of the pool is not known yet.",
+        "not known yet",
     ),
     FigureWords(
         "shared",
         "Shared",
-        "Blocks held by two or more sequences at once.",
+        "Blocks held by two or more requests at once.",
         "The state of the pool is not known yet.",
+        "not known yet",
     ),
     FigureWords(
         "hit_rate",
         "Prefix hit rate",
         "Prompt tokens found in the prefix cache, of those looked up in the last 60 seconds.",
         "No prompt was looked up in the last 60 seconds.",
+        "no prompt in 60 s",
     ),
     FigureWords(
         "evictions_per_s",
         "Evictions",
         "Cached blocks given up for new ones, each second, over the last 10 seconds.",
         "No events in the last 10 seconds.",
+        "no events in 10 s",
         second="allocations_per_s",
         second_label="allocated",
     ),
@@ -92,27 +100,34 @@ FIGURES: tuple[FigureWords, ...] = (
         "Fragmentation",
         "Internal fragmentation: slots not written yet, of all slots in blocks that somebody holds.",
         "No block is held.",
+        "no block is held",
     ),
     FigureWords(
         "leaked",
         "Leaked",
         "Blocks still held for a request that ended more than 3 seconds and 2 steps ago.",
         "Holders are not known, so leaks cannot be told.",
+        "holders not known",
+        second="leaked_only",
+        second_label="held by nobody else",
         alarm=True,
     ),
     FigureWords(
         "ttft_p50_s",
-        "Time to first token",
+        "Median time to first token",
         "Half of the recent requests had their first token within this time after arriving.",
         "No request has had its first token yet.",
+        "no request yet",
         second="tokens_per_s",
         second_label="generated",
     ),
     FigureWords(
         "running",
         "Running",
-        "Requests being computed now; beside it, those that wait for blocks.",
+        "Requests being computed now. Waiting: not scheduled yet, they wait for a place in the batch, for the step's "
+        "token budget, or for blocks.",
         "The engine has not said which requests run.",
+        "not told yet",
         second="waiting",
         second_label="waiting",
     ),

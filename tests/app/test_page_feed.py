@@ -130,21 +130,37 @@ def test_waiting_source_is_no_error_and_its_first_picture_appears(
     assert page.evaluate("inside('block_map', '.stage-note').hidden")
 
 
-def test_stale_source_and_lost_backend_are_said_over_the_last_picture(
+def test_stale_source_and_lost_backend_are_said_beside_the_title_of_the_last_picture(
     page: Page, backend: ScriptedBackend, mount: Mount
 ) -> None:
     mount("block_map")
-    ribbon = "inside('block_map', '.ribbon')"
-    assert page.evaluate(f"{ribbon}.hidden")
+    age = "inside('block_map', '.panel-head .old')"
+    assert page.evaluate(f"{age}.hidden")
     backend.source_state = "stale"
     backend.send_summary()
     page.wait_for_function("__kvxray.status() === 'stale'")
-    page.wait_for_function(f"{ribbon}.textContent.startsWith('No word from the engine since')")
+    page.wait_for_function(f"!{age}.hidden && {age}.dataset.phase === 'stale' && {age}.textContent.startsWith('as of')")
 
     backend.hang_up()
-    page.wait_for_function(f"{ribbon}.textContent.startsWith('Connection to the backend lost')")
+    page.wait_for_function(f"{age}.dataset.phase === 'lost' && {age}.textContent.startsWith('as of')")
     assert counts(page)["empty"] == 8
     backend.source_state = "connected"
     page.wait_for_function("__kvxray.status() === 'live'")
-    page.wait_for_function(f"{ribbon}.hidden")
+    page.wait_for_function(f"{age}.hidden")
     assert backend.num_viewers == page.evaluate("__kvxray.sockets()") == 1
+
+
+def test_engine_without_events_has_no_event_number(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    backend.seq = -1
+    mount("block_map")
+    mount("health_line")
+    page.wait_for_function("inside('block_map', '.readout').textContent.includes('no events yet')")
+    page.wait_for_function("inside('health_line', '.pieces').textContent.includes('event none yet')")
+
+
+def test_event_is_written_alike_in_head_and_foot(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    backend.seq = 5659
+    mount("block_map")
+    mount("health_line")
+    page.wait_for_function("inside('block_map', '.readout').textContent.endsWith('event 1.5659')")
+    page.wait_for_function("inside('health_line', '.pieces').textContent.includes('event 1.5659')")

@@ -13,6 +13,7 @@ from tests.app.scripted_backend import ScriptedBackend
 pytestmark = pytest.mark.browser
 
 Mount = Callable[..., None]
+LEAKED, LEAKED_ONLY = 1, 8
 EMPTY, FREE, CACHED, ACTIVE, SHARED = 1, 2, 3, 4, 5
 
 # The colour in the middle of a cell, low down: below the number, within the slots written of a full block.
@@ -23,6 +24,17 @@ PIXEL = """block => {
   const [r, g, b] = canvas.getContext("2d").getImageData(x - box.left - scrollX, y - box.top - scrollY, 1, 1).data;
   return "#" + [r, g, b].map(part => part.toString(16).padStart(2, "0")).join("");
 }"""
+
+# Near the upper right corner of a cell, and below its middle.
+CORNER, PIXEL_LOW = (
+    PIXEL.replace(
+        "const { x, y } = __kvxray.map.cellCentre(block);",
+        "const [at, next] = [block, 1].map(id => __kvxray.map.cellCentre(id));"
+        "const side = (at.x - next.x) / (block - 1);"
+        f"const [x, y] = [at.x + {across} * side, at.y + {down} * side];",
+    )
+    for across, down in ((0.4, -0.4), (0, 0.3))
+)
 
 LAYOUTS = """async cases => {
   const { MapLayout } = await import("/assets/kvxray/map_layout.js");
@@ -97,10 +109,37 @@ def test_half_written_block_is_half_filled(page: Page, backend: ScriptedBackend)
 def test_leaked_block_is_outlined_and_listed(page: Page, backend: ScriptedBackend) -> None:
     legend = "inside('block_map', '.legend').textContent"
     assert "leaked" not in page.evaluate(legend)
-    backend.set_block(4, ACTIVE, 1, 16, flags=1)
+    backend.set_block(4, ACTIVE, 1, 16, flags=LEAKED | LEAKED_ONLY)
     backend.send_delta([4])
-    page.wait_for_function(f"{legend}.includes('leaked1')")
+    page.wait_for_function(f"{legend}.endsWith('leaked1')")
     assert page.evaluate(PIXEL, 4) != DARK.active
+
+
+@pytest.mark.usefixtures("painted")
+def test_leaked_block_that_the_living_hold_as_well_keeps_its_colour_and_gets_a_corner(
+    page: Page, backend: ScriptedBackend
+) -> None:
+    backend.set_block(4, ACTIVE, 1, 16, flags=LEAKED | LEAKED_ONLY)
+    backend.set_block(5, SHARED, 3, 16, flags=LEAKED)
+    backend.send_delta([4, 5])
+    legend = "inside('block_map', '.legend').textContent"
+    page.wait_for_function(f"{legend}.includes('leaked2, 1 held by nobody else')")
+    page.wait_for_function(f"({CORNER})(5) === '{DARK.leaked}'")
+    assert page.evaluate(PIXEL_LOW, 5) == DARK.shared
+    assert page.evaluate(PIXEL_LOW, 4) not in (DARK.active, DARK.shared)
+
+
+@pytest.mark.usefixtures("painted")
+def test_card_tells_how_many_of_its_holders_have_ended(page: Page, backend: ScriptedBackend) -> None:
+    for block, flags, words in (
+        (5, LEAKED, "a holder has ended and still holds it"),
+        (5, LEAKED | LEAKED_ONLY, "all its holders have ended"),
+    ):
+        backend.set_block(block, SHARED, 3, 16, flags)
+        backend.send_delta([block])
+        centre = page.evaluate("block => __kvxray.map.cellCentre(block)", block)
+        page.mouse.move(centre["x"], centre["y"])
+        page.wait_for_function("words => inside('block_map', '.card').textContent.includes(words)", arg=words)
 
 
 @pytest.mark.usefixtures("painted")
@@ -134,6 +173,34 @@ def test_keys_move_select_and_let_go(page: Page) -> None:
     assert page.evaluate("location.search") == "?block=8"
     page.keyboard.press("Escape")
     assert page.evaluate("location.search") == ""
+
+
+@pytest.mark.usefixtures("painted")
+def test_card_follows_the_keyboard_until_the_pointer_moves(page: Page) -> None:
+    title = "inside('block_map', '.card b').textContent"
+    centre = page.evaluate("__kvxray.map.cellCentre(5)")
+    page.mouse.move(centre["x"], centre["y"])
+    page.wait_for_function(f"{title} === 'Block 5'")
+    page.evaluate("inside('block_map', '.over').focus()")
+    page.keyboard.press("End")
+    page.wait_for_function(f"{title} === 'Block 8'")
+    page.keyboard.press("ArrowLeft")
+    page.wait_for_function(f"{title} === 'Block 7'")
+    page.mouse.move(centre["x"] + 3, centre["y"])
+    page.wait_for_function(f"{title} === 'Block 5'")
+
+
+@pytest.mark.usefixtures("painted")
+def test_escape_lets_go_anywhere_but_where_somebody_types(page: Page) -> None:
+    centre = page.evaluate("__kvxray.map.cellCentre(4)")
+    page.mouse.click(centre["x"], centre["y"])
+    page.wait_for_function("location.search === '?block=4'")
+    page.evaluate("document.body.appendChild(document.createElement('input')).focus()")
+    page.keyboard.press("Escape")
+    assert page.evaluate("location.search") == "?block=4"
+    page.evaluate("document.querySelector('input').remove()")
+    page.keyboard.press("Escape")
+    page.wait_for_function("location.search === ''")
 
 
 def test_permalink_opens_on_its_block(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
@@ -174,6 +241,31 @@ def test_inspector_says_in_the_backends_words_what_it_cannot_show(
     page.wait_for_function("window.ready")
     mount("inspector")
     page.wait_for_function("inside('inspector', '.problem').textContent === 'There is no such thing.'")
+    assert page.evaluate("inside('inspector', '.body').hidden"), "nothing but the reason"
+
+
+def test_inspector_says_what_the_null_block_is(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    page.goto(f"{backend.url}/?block=0")
+    page.wait_for_function("window.ready")
+    backend.answers["blocks/0"] = block_answer(0)
+    mount("inspector")
+    page.wait_for_function("inside('inspector', '.problem').textContent.startsWith('This is the null block')")
+
+
+def test_inspector_says_how_many_holders_have_ended_and_what_is_missing(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    backend.set_block(6, SHARED, 2, 16, flags=1)
+    answer = block_answer(6, state="shared", holders=("agent-1", "agent-2"))
+    holders: list[dict[str, object]] = answer["holders"]  # type: ignore[assignment]
+    holders[0] |= {"status": "aborted", "leaked": True}
+    backend.answers["blocks/6"] = answer
+    page.goto(f"{backend.url}/?block=6")
+    page.wait_for_function("window.ready")
+    mount("inspector")
+    words = "1 of 2 holders has ended and still holds it; the others live."
+    page.wait_for_function("words => inside('inspector', '.meaning').textContent === words", arg=words)
+    assert "none, first block of its prompt" in page.evaluate("inside('inspector', 'dl').textContent")
 
 
 def block_answer(block: int, state: str = "active", holders: tuple[str, ...] = ("agent-1",)) -> dict[str, object]:

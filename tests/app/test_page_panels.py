@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from kvxray_app import formats
+from kvxray_app.event_words import KINDS, event_words
 from playwright.sync_api import Page
 
 from tests.app.scripted_backend import ScriptedBackend, figure
@@ -14,6 +15,7 @@ from tests.app.scripted_backend import ScriptedBackend, figure
 pytestmark = pytest.mark.browser
 
 Mount = Callable[..., None]
+ACTIVE = 4
 
 
 def tile(page: Page, key: str, part: str) -> str:
@@ -110,11 +112,56 @@ def test_selected_request_shows_its_text_and_lights_its_blocks(
     assert page.evaluate("location.search") == "?request=agent-1%2Fturn-2"
 
     backend.answers["requests/agent-1/turn-2/text"] = text_answer(" Once upon a time.", finished=True)
-    page.wait_for_function("inside('requests_table', '.generated-head').textContent.includes('finished')")
+    page.wait_for_function("inside('requests_table', '.text').textContent === 'Once upon a time.'")
     asked = len(backend.asked)
     backend.send_summary()
     page.wait_for_timeout(700)  # longer than the pause between two looks: a finished text is not asked for again
     assert len(backend.asked) == asked
+
+
+def test_text_panel_says_how_the_request_ended_and_can_be_closed(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    row = request_row(1, "agent-1/turn-2", "running", blocks=2)
+    backend.requests = [row]
+    backend.answers["requests/agent-1/turn-2/text"] = text_answer("Once", finished=True)
+    mount("requests_table")
+    page.wait_for_function("inside('requests_table', 'tbody tr')")
+    page.evaluate("inside('requests_table', 'tbody tr').click()")
+    head = "inside('requests_table', '.generated-head').textContent"
+    backend.requests = [{**row, "status": "aborted"}]
+    backend.send_summary()
+    page.wait_for_function(f"{head}.includes('aborted')")
+    backend.requests = []
+    backend.send_summary()
+    page.wait_for_function("!inside('requests_table', 'tbody tr')")
+    assert "aborted" in page.evaluate(head)
+    page.evaluate("inside('requests_table', '.generated-head button').click()")
+    page.wait_for_function("inside('requests_table', '.generated').hidden && location.search === ''")
+
+
+def test_age_of_a_request_ends_with_it(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    ages = "[...inside('requests_table', 'tbody').children].map(row => row.lastChild.textContent).join()"
+    seen, unseen = request_row(2, "a", "running"), request_row(1, "b", "finished")
+    backend.requests = [seen, unseen]
+    mount("requests_table")
+    page.wait_for_function(f"({ages}).endsWith(',—')")
+    backend.seq = 132  # the scripted clock: 2 min 12 s after the request's arrival
+    backend.requests = [{**seen, "status": "finished"}, unseen]
+    backend.send_summary()
+    page.wait_for_function(f"({ages}) === '2 min 12 s,—'")
+
+
+def test_blocks_of_requests_and_legend_follow_the_units(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    backend.set_block(1, ACTIVE, 1, 16)
+    backend.requests = [request_row(1, "a", "running", blocks=2)]
+    for name in ("block_map", "requests_table", "health_line"):
+        mount(name)
+    page.evaluate("inside('health_line', '[data-unit=tokens]').click()")
+    page.wait_for_function("inside('requests_table', 'thead').textContent.includes('Token slots')")
+    page.wait_for_function("inside('requests_table', 'tbody tr').children[5].textContent === '32'")
+    page.wait_for_function("inside('block_map', '.legend').textContent.includes('active16')")
+    page.evaluate("inside('health_line', '[data-unit=blocks]').click()")
 
 
 def test_names_from_outside_are_never_markup(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
@@ -157,6 +204,47 @@ def test_events_are_listed_newest_first_and_what_was_left_out_is_said(
     backend.send_summary()
     page.wait_for_function(f"({items})[0] === 'BlockFreed'")
     assert page.evaluate("inside('event_tail', 'li .skipped').textContent") == "27 more events between"
+
+
+def test_what_one_action_did_to_many_blocks_is_one_line_that_opens(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    freed = [event(20 - at, "BlockFreed", block_id=at, request_id="r", cause="finish", a0=1) for at in range(5)]
+    backend.events = [event(30, "RequestArrived", request_id="s"), *freed]
+    mount("event_tail")
+    texts = "[...inside('event_tail', 'ol').children].map(row => row.querySelector('.what').innerText)"
+    page.wait_for_function(f"({texts}).length === 2")
+    run = page.evaluate(f"({texts})[1]")
+    assert run.split() == ["BlockFreed", "×5", "r", "finish"]
+    page.evaluate("inside('event_tail', 'li:nth-child(2) button').click()")
+    page.wait_for_function(f"({texts}).length === 7")
+    assert "block 0" in page.evaluate(f"({texts})[2]")
+
+
+def test_run_that_the_feed_may_have_cut_says_so(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    backend.events = [event(10, "RequestArrived", request_id="s")]
+    mount("event_tail")
+    page.wait_for_function("inside('event_tail', 'ol').children.length === 1")
+    backend.events = [event(90 - at, "BlockFreed", block_id=at, request_id="r", cause="finish") for at in range(3)]
+    backend.send_summary()
+    page.wait_for_function("inside('event_tail', 'li').innerText.includes('×3 or more')")
+
+
+def test_events_are_worded_alike_in_python_and_in_the_browser(page: Page) -> None:
+    events = [
+        {**event(1, kind), "cause": cause, "value": value, "a0": value, "a1": 1234}
+        for kind in KINDS
+        for cause in ("none", "finish")
+        for value in (0, 1, 70_000)
+    ]
+    written = page.evaluate(
+        """async events => {
+          const { eventWords } = await import("/assets/kvxray/event_words.js");
+          return events.map(eventWords);
+        }""",
+        events,
+    )
+    assert written == [event_words(each) for each in events]
 
 
 def request_row(ordinal: int, request_id: str, status: str, blocks: int = 0) -> dict[str, Any]:

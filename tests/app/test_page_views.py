@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from kvxray_app import client as client_module
 from kvxray_app.client import BackendError
-from kvxray_app.formats import moment, span
+from kvxray_app.formats import moment, span, zone_offset
 from kvxray_app.markup import definitions, plain
 from streamlit.testing.v1 import AppTest
 
@@ -32,11 +34,9 @@ class AnsweringBackend:
         return self.told
 
     def events(self, source: str, limit: int, first: str | None = None) -> dict[str, Any]:
-        rows = [
-            {"seq": f"2.{at}", "time": "2026-01-01T00:00:00Z", "step": 1, "kind": "BlockAllocated"} for at in (1, 2)
-        ]
-        rest = {"cause": "none", "block_id": 3, "request_id": None, "value": None}
-        return {"events": [row | rest for row in rows], "next": "2.3"}
+        assert first is not None
+        epoch, start = (int(part) for part in first.split("."))
+        return {"events": [event(epoch, at) for at in range(start, min(start + limit, 100))], "next": None}
 
 
 @pytest.fixture
@@ -62,8 +62,10 @@ def test_history_tells_epochs_and_events_newest_first() -> None:
     page = history_page()
     epochs, events = (table.value for table in page.dataframe)
     assert list(epochs["Epoch"]) == [2, 1]
-    assert list(epochs["Ended (UTC)"]) == ["goes on", "2026-01-01 00:30:00"]
-    assert list(events["Event"]) == ["2.2", "2.1"]
+    assert list(epochs["Ended"]) == ["goes on", "2026-01-01 00:30:00"]
+    assert page.caption[0].value.endswith("Times are in UTC.")
+    assert list(events["Event"])[:2] == ["2.99", "2.98"]
+    assert len(events) == 100
     assert [metric.value for metric in page.metric] == ["264,369", "2", "0", "0"]
 
 
@@ -79,7 +81,44 @@ def test_history_filters_findings_and_escapes_their_sentences(backend: Answering
 
 def test_history_without_sources_says_what_to_do(backend: AnsweringBackend) -> None:
     backend.names = []
-    assert "Start one" in history_page().info[0].value
+    page = history_page()
+    assert not page.dataframe
+    assert "No engine to follow yet" in html_of(page)
+
+
+def test_live_page_without_sources_says_what_to_do(backend: AnsweringBackend) -> None:
+    def script() -> None:
+        from kvxray_app.views.live import live
+
+        live()
+
+    backend.names = []
+    page = AppTest.from_function(script, default_timeout=30).run()
+    assert not page.exception
+    assert "kvxray serve --source NAME=EVENTS,REPLAY" in html_of(page)
+
+
+@pytest.mark.usefixtures("backend")
+def test_history_pages_back_and_forth_through_an_epoch() -> None:
+    page = history_page()
+    page.selectbox[0].set_value(1).run()
+    assert list(page.dataframe[1].value["Event"])[:2] == ["1.99", "1.98"]
+    older, newest = (next(b for b in page.button if b.label == label) for label in ("Older", "Newest"))
+    assert older.disabled
+    assert newest.disabled
+    assert "Events 1.0 to 1.99, newest first." in [caption.value for caption in page.caption]
+
+
+def test_history_finds_events_by_kind_request_and_block(backend: AnsweringBackend) -> None:
+    page = history_page()
+    page.text_input[1].set_value("7").run()
+    assert list(page.dataframe[1].value["Event"]) == ["2.57", "2.7"]
+    page.text_input[1].set_value("seven").run()
+    assert [warning.value for warning in page.warning] == ["Write the block as its number, such as 12."]
+    page.text_input[1].set_value("").run()
+    page.text_input[0].set_value("agent-9").run()
+    assert len(page.dataframe) == 1
+    assert any("0 of the events 2.0 to 2.99 fit." in caption.value for caption in page.caption)
 
 
 def test_history_without_backend_is_one_sentence(backend: AnsweringBackend) -> None:
@@ -122,11 +161,25 @@ def test_plain_text_stays_plain() -> None:
     assert "<script>" not in definitions("t", {"<script>": "<b>"})
 
 
-def test_times_are_written_in_utc_and_open_ends_count_to_now() -> None:
+def test_times_are_written_in_the_readers_zone_and_open_ends_count_to_now() -> None:
     assert moment("2026-01-01T01:00:00.5+01:00") == "2026-01-01 00:00:00"
+    assert moment("2026-07-01T01:00:00.5Z", ZoneInfo("Europe/Berlin"), milliseconds=True) == "2026-07-01 03:00:00.500"
+    winter, summer = "2026-01-01T00:00:00Z", "2026-07-01T00:00:00Z"
+    assert [zone_offset(at, ZoneInfo("Europe/Berlin")) for at in (winter, summer)] == ["UTC+1", "UTC+2"]
+    assert zone_offset(winter, ZoneInfo("America/St_Johns")) == "UTC-3:30"
+    assert zone_offset(None, UTC) == "UTC"
     assert moment(None) == "\u2014"
     assert span("2026-01-01T00:00:00Z", "2026-01-01T00:30:00Z") == "30 min 0 s"
     assert span("2026-01-01T00:00:00Z", None).endswith("min")
+
+
+def html_of(page: AppTest) -> str:
+    return " ".join(block.body for block in page.get("html"))
+
+
+def event(epoch: int, number: int) -> dict[str, Any]:
+    base = {"seq": f"{epoch}.{number}", "time": "2026-01-01T00:00:00Z", "step": 1, "kind": "BlockAllocated"}
+    return base | {"cause": "none", "block_id": number % 50, "request_id": None, "value": None, "a0": 0, "a1": 0}
 
 
 def epoch(number: int, ended: bool = False) -> dict[str, Any]:
@@ -134,6 +187,7 @@ def epoch(number: int, ended: bool = False) -> dict[str, Any]:
         "epoch": number,
         "started_at": "2026-01-01T00:00:00Z",
         "ended_at": "2026-01-01T00:30:00Z" if ended else None,
+        "first_seq": f"{number}.0",
         "last_seq": f"{number}.99",
     }
 

@@ -107,7 +107,8 @@ def test_request_tells_the_text_it_generates(visitor: Page, demo: DemoRig) -> No
         if running.count():
             running.first.click()
             visitor.wait_for_timeout(600)
-        return "generating" in panel(visitor, "requests_table") or "finished" in panel(visitor, "requests_table")
+        head = visitor.locator(".st-key-requests_table .generated-head").inner_text()
+        return "generating" in head or "finished" in head
 
     until(is_shown)
 
@@ -129,7 +130,8 @@ def test_killed_engine_is_stale_and_its_restart_a_new_epoch(visitor: Page, demo:
     assert visitor.evaluate("__kvxray.epoch()") == 1
     demo.kill_engine()
     until(lambda: "Stale since" in panel(visitor, "health_line"))
-    assert "No word from the engine since" in panel(visitor, "block_map")
+    assert "as of" in panel(visitor, "block_map")
+    until(lambda: "Start it again" in panel(visitor, "findings_banner"))
     demo.start_engine()
     visitor.wait_for_function("__kvxray.epoch() === 2 && __kvxray.status() === 'live'", timeout=90_000)
     until(lambda: "Live" in panel(visitor, "health_line"))

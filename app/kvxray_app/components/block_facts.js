@@ -31,8 +31,24 @@ export function factsOf(table, block) {
     ref === UNKNOWN ? "references unknown" : held,
     slots === null ? "slots unknown" : `${slots} of ${table.blockSize} slots written`,
     table.flags[block] & FLAG_HASHED ? "in the prefix cache" : "",
-    table.isLeaked(block) ? "leaked: its holder has ended" : "",
+    leakWords(table, block),
   ].filter(Boolean);
+}
+
+/** Attributes of a swatch that looks like the block's cell. */
+export function swatchOf(table, block) {
+  const only = table.isLeakedOnly(block);
+  return {
+    "data-state": only ? "leaked" : stateOf(table, block),
+    "data-leaks": table.isLeaked(block) && !only,
+  };
+}
+
+// Which holders leak is told by the block's details; of itself the table knows only whether all of them do.
+function leakWords(table, block) {
+  if (!table.isLeaked(block)) return "";
+  if (!table.isLeakedOnly(block)) return "leaked: a holder has ended and still holds it";
+  return table.ref[block] === 1 ? "leaked: its holder has ended" : "leaked: all its holders have ended";
 }
 
 /** The card that floats beside a block. `place`: its [left, top, width, height] in CSS pixels of the card's parent. */
@@ -43,7 +59,7 @@ export class BlockCard {
 
   show(table, block, place) {
     const [title, state, ...facts] = factsOf(table, block);
-    const swatch = el("i", { class: "swatch", "data-state": table.isLeaked(block) ? "leaked" : state });
+    const swatch = el("i", { class: "swatch", ...swatchOf(table, block) });
     this.node.replaceChildren(
       el("div", { class: "card-head" }, swatch, el("b", {}, title), el("span", { class: "muted" }, state)),
       ...facts.map((fact) => el("div", {}, fact)),

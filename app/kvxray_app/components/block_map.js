@@ -4,6 +4,7 @@
 
 import { BlockCard, factsOf } from "./block_facts.js";
 import { el, setAttribute, setText } from "./elements.js";
+import { onEscape } from "./escape_key.js";
 import { count, plural } from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 import { MapLayout } from "./map_layout.js";
@@ -11,6 +12,7 @@ import { MapOverlay } from "./map_overlay.js";
 import { painterFor } from "./map_painter.js";
 import { Legend, MapNotice, Readout } from "./map_words.js";
 import { prefersStillness } from "./theme.js";
+import { onUnit } from "./units.js";
 
 const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const MARGIN = 4; // CSS pixels by which the canvases stand out of the stage, as in block_map.css
@@ -39,6 +41,8 @@ class BlockMap extends LiveView {
       this.feed.subscribe("summary", () => this.requestDraw()),
       this.feed.subscribe("status", () => this.requestDraw()),
       this.selection.subscribe(() => this.requestDraw()),
+      onUnit(() => this.requestDraw()),
+      onEscape(() => this.#letGo()),
       this.#hook(),
     );
     this.selection.writeAddress();
@@ -92,15 +96,15 @@ class BlockMap extends LiveView {
     this.lit = el("button", { class: "lit quiet-button", hidden: true, onclick: () => this.#clearLit() });
     this.help = el("span", { id: "kx-map-help" });
     this.spoken = el("span", { class: "sr-only", "aria-live": "polite" });
-    const { ribbon, note } = this.notice;
-    this.stage = el("div", { class: "stage" }, this.bottom, this.top, ribbon, note, this.card.node);
+    const { age, note } = this.notice;
+    this.stage = el("div", { class: "stage" }, this.bottom, this.top, note, this.card.node);
     this.root.append(
       el(
         "section",
         { class: "panel map", "aria-label": "Block map" },
-        el("div", { class: "panel-head" }, el("h2", {}, "Block map"), this.legend.node, this.lit),
+        el("div", { class: "panel-head" }, el("h2", {}, "Block map"), age, this.legend.node),
         el("div", { class: "frame" }, this.stage),
-        el("div", { class: "foot" }, this.help, this.readout.node),
+        el("div", { class: "foot" }, this.help, this.lit, this.readout.node),
         this.spoken,
       ),
     );
@@ -165,22 +169,25 @@ class BlockMap extends LiveView {
   #drawWords(table) {
     const { status, summary } = this.feed;
     const { lit } = this.selection;
-    this.legend.draw(table);
+    this.legend.draw(table, summary?.state);
     this.notice.draw(Boolean(table), status, summary?.source);
     this.readout.draw(table, status);
     setAttribute(this.stage, "data-phase", status.phase);
     setAttribute(this.stage, "data-blank", !table);
     setAttribute(this.lit, "hidden", !lit);
+    setAttribute(this.help, "hidden", Boolean(lit));
     if (lit) setText(this.lit, `${lit.label} · ${plural(lit.blocks.length, "block")}  ×`);
     const label = table ? `Block map of ${count(table.usable)} blocks` : "Block map, no data yet";
     setAttribute(this.top, "aria-label", label);
   }
 
+  // Of the block pointed at, else of the one the keyboard is on.
   #drawCard(table) {
-    if (this.hover === null || this.hover >= table.numBlocks) return this.card.hide();
+    const block = this.hover ?? this.cursor;
+    if (block === null || block >= table.numBlocks) return this.card.hide();
     const ratio = this.layout.width / this.top.clientWidth;
-    const place = this.layout.box(this.hover).map((length, at) => length / ratio - (at < 2 ? MARGIN : 0));
-    this.card.show(table, this.hover, place);
+    const place = this.layout.box(block).map((length, at) => length / ratio - (at < 2 ? MARGIN : 0));
+    this.card.show(table, block, place);
   }
 
   #blockUnder(event) {
@@ -204,21 +211,27 @@ class BlockMap extends LiveView {
     if (!this.layout || !this.feed.table) return;
     const { layout } = this;
     const first = layout.blockOf(0);
-    const at = this.cursor ?? this.selection.block ?? first;
+    const at = this.cursor ?? this.#selectedHere() ?? first;
     if (event.key in MOVES)
       this.#moveCursor(this.cursor === null ? at : layout.neighbour(at, ...MOVES[event.key]));
     else if (event.key === "Home") this.#moveCursor(first);
     else if (event.key === "End") this.#moveCursor(layout.blockOf(layout.cells - 1));
     else if (event.key === "Enter" || event.key === " ") this.#select(at);
-    else if (event.key === "Escape") this.#letGo();
     else return;
+    this.hover = null; // the keyboard has taken over until the pointer moves again
     event.preventDefault();
   }
 
+  // The selected block, unless the address named one that this engine does not have.
+  #selectedHere() {
+    const { block } = this.selection;
+    return block !== null && block < this.layout.numBlocks && block !== this.layout.nullBlock ? block : null;
+  }
+
   #letGo() {
+    this.hover = null;
     this.#moveCursor(null);
-    this.selection.selectBlock(null);
-    this.#clearLit();
+    this.selection.letGo();
   }
 
   #clearLit() {

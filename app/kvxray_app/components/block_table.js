@@ -1,6 +1,6 @@
 // What every block is now: four byte columns, counts by state, and how to bring them up to date.
 
-import { FLAG_LEAKED, FLAG_NULL, STATES } from "./frames.js";
+import { FLAG_LEAKED, FLAG_NULL, FLAG_LEAKED_ONLY, STATES } from "./frames.js";
 
 export class BlockTable {
   constructor(snapshot) {
@@ -22,6 +22,7 @@ export class BlockTable {
     this.flags = snapshot.flags;
     this.counts = new Int32Array(STATES.length);
     this.leaked = 0;
+    this.leakedOnly = 0; // those of them that nobody living holds
     for (let block = 0; block < this.numBlocks; block++) this.#count(block, 1);
   }
 
@@ -73,10 +74,16 @@ export class BlockTable {
     return (this.flags[block] & FLAG_LEAKED) !== 0;
   }
 
+  /** Leaked, and no living request holds it besides. */
+  isLeakedOnly(block) {
+    return (this.flags[block] & FLAG_LEAKED_ONLY) !== 0;
+  }
+
   // The null block is outside all counts.
   #count(block, by) {
     if (this.flags[block] & FLAG_NULL) return;
     if (this.state[block] < STATES.length) this.counts[this.state[block]] += by;
-    if (this.flags[block] & FLAG_LEAKED) this.leaked += by;
+    if (this.isLeaked(block)) this.leaked += by;
+    if (this.isLeakedOnly(block)) this.leakedOnly += by;
   }
 }

@@ -2,6 +2,7 @@
 // hidden.
 
 import { el, reconcile, setAttribute, setText } from "./elements.js";
+import { runsOf } from "./event_runs.js";
 import { eventWords } from "./event_words.js";
 import { count, plural, timeOfDay } from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
@@ -13,6 +14,11 @@ const TOKENS = new Set(["TokensGenerated", "BlockFilled"]);
 const ABOUT = [
   "Events",
   "The newest ones as they come: the feed carries up to 30 twice a second. All of them are stored, see History.",
+  "What one action did to many blocks is one line; press its number to see each of them.",
+];
+const ABOUT_TOKENS = [
+  "Every token",
+  "Also list what every step tells of every request: TokensGenerated and BlockFilled. They would drown the rest.",
 ];
 
 class EventTail extends LiveView {
@@ -21,6 +27,7 @@ class EventTail extends LiveView {
     this.events = [];
     this.paused = false;
     this.tokens = false; // what every token causes would drown the rest
+    this.open = new Set(); // keys of the runs whose events are listed one by one
     this.#build();
     this.listen(this.feed.subscribe("summary", (summary) => this.#take(summary.events)));
     if (this.feed.summary) this.#take(this.feed.summary.events);
@@ -35,11 +42,17 @@ class EventTail extends LiveView {
     const shown = this.tokens ? this.events : this.events.filter((event) => !TOKENS.has(event.kind));
     reconcile(
       this.list,
-      shown.slice(0, SHOWN),
-      (event) => event.seq,
-      (event) => this.#row(event),
-      (node, event) => this.#patch(node, event),
+      runsOf(shown).slice(0, SHOWN).flatMap((run) => this.#unfolded(run)),
+      (run) => run.key,
+      (run) => this.#row(run),
+      (node, run) => this.#patch(node, run),
     );
+  }
+
+  // A run as itself, followed by each of its events when it is open.
+  #unfolded(run) {
+    if (run.events.length < 2 || !this.open.has(run.key)) return [run];
+    return [run, ...run.events.map((event) => ({ key: `${event.seq} alone`, events: [event], cut: false }))];
   }
 
   #build() {
@@ -51,6 +64,7 @@ class EventTail extends LiveView {
       { class: "quiet-button every", onclick: () => this.#toggle("tokens") },
       "Every token",
     );
+    this.tip.describe(this.every, () => ABOUT_TOKENS);
     this.pause = el("button", { class: "quiet-button", onclick: () => this.#toggle("paused") }, "Pause");
     this.nothing = el(
       "div",
@@ -89,46 +103,73 @@ class EventTail extends LiveView {
     if (!fresh.length) return;
     const skipped = last < 0 ? 0 : numberOf(fresh[fresh.length - 1]) - last - 1;
     fresh[fresh.length - 1].skipped = skipped;
+    if (skipped) markCut(newest, fresh);
     this.events = [...fresh, ...this.events].filter((event) => !STEPS.has(event.kind)).slice(0, KEEP);
     this.requestDraw();
   }
 
   // How many events are missing below a row is told where all kinds are listed; elsewhere rows are missing
   // anyway.
-  #patch(node, event) {
-    const skipped = this.tokens ? event.skipped : 0;
-    setAttribute(node.lastChild, "hidden", !skipped);
-    setText(node.lastChild, skipped ? `${plural(skipped, "more event")} between` : "");
+  #patch(node, run) {
+    const [newest] = run.events;
+    const many = run.events.length > 1;
+    const { when, block, times, words, missing } = node.kxParts;
+    setText(when, timeOfDay(newest.time, true));
+    setAttribute(times, "hidden", !many);
+    setText(times, many ? `×${count(run.events.length)}${run.cut ? " or more" : ""}` : "");
+    setAttribute(times, "aria-expanded", String(this.open.has(run.key)));
+    if (block) setAttribute(block, "hidden", many);
+    setText(words, many ? causeWords(newest) : eventWords(newest));
+    const skipped = this.tokens ? run.events[run.events.length - 1].skipped : 0;
+    setAttribute(missing, "hidden", !skipped);
+    setText(missing, skipped ? `${plural(skipped, "more event")} between` : "");
   }
 
-  #row(event) {
-    const parts = [el("span", { class: "kind" }, event.kind)];
-    if (event.block_id != null)
-      parts.push(
-        el(
-          "button",
-          { class: "link", onclick: () => this.selection.selectBlock(event.block_id) },
-          `block ${count(event.block_id)}`,
-        ),
-      );
-    if (event.request_id != null)
-      parts.push(
-        el(
-          "button",
-          { class: "link request mono", onclick: () => this.selection.selectRequest(event.request_id) },
-          event.request_id,
-        ),
-      );
-    return el(
-      "li",
-      {},
-      el("time", { class: "faint mono" }, timeOfDay(event.time, true)),
-      el("div", { class: "what" }, ...parts, el("span", { class: "faint" }, eventWords(event))),
-      el("div", { class: "skipped faint", hidden: true }),
-    );
+  // Made of a run's oldest event, which stays the same while the run grows.
+  #row(run) {
+    const event = run.events[run.events.length - 1];
+    const toggle = () => {
+      this.open.delete(run.key) || this.open.add(run.key);
+      this.requestDraw();
+    };
+    const parts = {
+      when: el("time", { class: "faint mono" }),
+      times: el("button", { class: "link", onclick: toggle, title: "List each of them" }),
+      block: this.#blockLink(event),
+      words: el("span", { class: "faint" }),
+      missing: el("div", { class: "skipped faint", hidden: true }),
+    };
+    const kind = el("span", { class: "kind" }, event.kind);
+    const what = [kind, parts.times, parts.block, this.#requestLink(event), parts.words].filter(Boolean);
+    const node = el("li", {}, parts.when, el("div", { class: "what" }, ...what), parts.missing);
+    setAttribute(node, "data-alone", run.key.endsWith(" alone"));
+    node.kxParts = parts;
+    return node;
+  }
+
+  #blockLink({ block_id: block }) {
+    if (block == null) return null;
+    const show = () => this.selection.selectBlock(block);
+    return el("button", { class: "link", onclick: show }, `block ${count(block)}`);
+  }
+
+  #requestLink({ request_id: request }) {
+    if (request == null) return null;
+    const show = () => this.selection.selectRequest(request);
+    return el("button", { class: "link request mono", onclick: show }, request);
   }
 }
 
+// A summary whose events of a group (those that tokens cause, all others) are all new may have had no room for older
+// ones of that group: where they would be, a run cannot be told to be whole.
+function markCut(newest, fresh) {
+  for (const inGroup of [(event) => TOKENS.has(event.kind), (event) => !TOKENS.has(event.kind)]) {
+    const ours = fresh.filter(inGroup);
+    if (ours.length && ours.length === newest.filter(inGroup).length) ours[ours.length - 1].cut = true;
+  }
+}
+
+const causeWords = (event) => (event.cause && event.cause !== "none" ? event.cause : "");
 const numberOf = (event) => Number(event.seq.slice(event.seq.indexOf(".") + 1));
 const epochOf = (event) => event.seq.slice(0, event.seq.indexOf("."));
 

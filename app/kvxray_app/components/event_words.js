@@ -1,5 +1,5 @@
-// What an event says beyond its kind, in a few words. Meanings of value, a0 and a1 follow the table of event
-// kinds in the docs.
+// What an event says beyond its kind, in a few words; `event_words.py` says it alike (a browser test compares).
+// Meanings of value, a0 and a1 follow the table of event kinds in the docs.
 
 import { count, plural } from "./format.js";
 

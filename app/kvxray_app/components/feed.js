@@ -19,7 +19,7 @@ const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 const CLOSED_FOR_GOOD = {
   4401: "The token is missing or wrong.",
   4403: "This address may not open the feed.",
-  4404: "The backend has no such source.",
+  4404: "The backend follows no engine of this name.",
 };
 const OPEN_SOCKETS = new Set();
 const feeds = new Map();
@@ -119,7 +119,8 @@ class Feed {
     const delay = final ? 30000 : code === 1013 ? 0 : RETRY_MS[Math.min(this.attempt, RETRY_MS.length - 1)];
     this.attempt += 1;
     this.#disconnect();
-    this.#setStatus("lost", final ?? "The backend does not answer.", Date.now() + delay);
+    const reason = code === 4404 && this.source == null ? "No engine to follow yet." : final;
+    this.#setStatus("lost", reason ?? "The backend does not answer.", Date.now() + delay);
     // A hidden tab does not try again: coming back to it does.
     this.retryTimer = setTimeout(() => document.hidden || this.#connect(), delay * (0.8 + 0.4 * Math.random()));
   }

@@ -7,6 +7,9 @@ import { LiveView, defineLiveComponent } from "./live_view.js";
 
 const RANK = { critical: 0, warning: 1, info: 2 };
 const SHOWN = 2;
+const ADVICE = {
+  stale: "Start it again; of kvxray demo, with the command that its terminal shows.",
+};
 
 class FindingsBanner extends LiveView {
   constructor(context) {
@@ -63,7 +66,7 @@ class FindingsBanner extends LiveView {
       "li",
       { "data-severity": finding.severity },
       el("span", { class: "sign", "aria-label": finding.severity }),
-      el("span", { class: "sentence" }),
+      el("span", { class: "sentence" }, el("span"), el("span", { class: "muted" })),
       el("time", { class: "faint" }, `since ${timeOfDay(finding.time)}`),
       el("button", { class: "quiet-button", onclick: () => this.#show(node.kxFinding) }, "Show on map"),
     );
@@ -75,7 +78,9 @@ class FindingsBanner extends LiveView {
 function patchRow(node, finding) {
   node.kxFinding = finding;
   setAttribute(node.lastChild, "hidden", finding.subjects.blocks.length === 0);
-  setText(node.children[1], finding.sentence);
+  const [sentence, advice] = node.children[1].children;
+  setText(sentence, finding.sentence);
+  setText(advice, ADVICE[finding.kind] ? ` ${ADVICE[finding.kind]}` : "");
 }
 
 export const mount = defineLiveComponent("findings_banner", FindingsBanner);

@@ -55,6 +55,27 @@ export function timeOfDay(iso, milliseconds = false) {
   return milliseconds ? `${text}.${String(time.getMilliseconds()).padStart(3, "0")}` : text;
 }
 
+/** A duration in whole seconds: 12 s, 1 min 12 s, 2 h 14 min. */
+export function duration(value) {
+  if (value == null || Number.isNaN(value)) return NO_DATA;
+  const whole = Math.max(0, Math.floor(value));
+  return whole < 60 ? `${whole} s` : seconds(whole);
+}
+
+/** The place of an event, EPOCH.EVENT without grouping, as links and the API write it: 1.5659. */
+export const eventNumber = (epoch, seq) => `${epoch}.${Math.floor(seq)}`;
+
+/** The offset of the zone in which this browser writes times of day: UTC, UTC+2, UTC-3:30. */
+export function zoneOffset(date = new Date()) {
+  const minutes = -date.getTimezoneOffset();
+  if (!minutes) return "UTC";
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  return `UTC${minutes < 0 ? "-" : "+"}${hours}${rest ? `:${String(rest).padStart(2, "0")}` : ""}`;
+}
+
+/** Its name: Europe/Berlin. */
+export const zoneName = () => Intl.DateTimeFormat().resolvedOptions().timeZone;
+
 /** A hash short enough to read, long enough to compare. */
 export const shortHash = (hex) =>
   hex == null ? NO_DATA : hex.length <= 14 ? hex : `${hex.slice(0, 8)}…${hex.slice(-4)}`;

@@ -7,6 +7,7 @@ export const DELTA = 2;
 export const FLAG_LEAKED = 1;
 export const FLAG_NULL = 2;
 export const FLAG_HASHED = 4;
+export const FLAG_LEAKED_ONLY = 8; // with FLAG_LEAKED: none of its holders lives any more
 export const FULL = 254; // fill and ref counts go from 0 to 254
 export const UNKNOWN = 255;
 

@@ -1,13 +1,16 @@
-// The text that one request is generating, asked for twice a second while it is shown, the request runs and the
-// tab is visible.
+// The text that one request is generating, or has generated: asked for twice a second while it is shown, the
+// request runs and the tab is visible.
 
 import { getJson } from "./address.js";
 import { el, setText } from "./elements.js";
+import { ENDED } from "./endings.js";
 
 const PAUSE_MS = 500;
+const DOING = { running: "generating", waiting: "waiting", preempted: "preempted, will go on" };
 
 export class GeneratedText {
-  constructor(source) {
+  /** `close()`: what the panel's button does. */
+  constructor(source, close) {
     this.source = source;
     this.request = null;
     this.title = el("b", { class: "mono" });
@@ -16,7 +19,13 @@ export class GeneratedText {
     this.node = el(
       "div",
       { class: "generated", hidden: true },
-      el("div", { class: "generated-head" }, this.title, this.state),
+      el(
+        "div",
+        { class: "generated-head" },
+        this.title,
+        this.state,
+        el("button", { class: "quiet-button", "aria-label": "Close the text", onclick: close }, "×"),
+      ),
       this.text,
     );
     this.seen = false;
@@ -26,14 +35,20 @@ export class GeneratedText {
     document.addEventListener("visibilitychange", this.onVisibility);
   }
 
-  /** Show a request's text, or nothing (null). */
-  show(request) {
-    if (request === this.request) return;
+  /** Show a request's text, or nothing (null). `status`: the request's, undefined when it is in no table any more. */
+  show(request, status) {
+    const other = request !== this.request;
+    if (other || status) this.status = status;
+    if (other) this.#begin(request);
+    this.#drawState();
+  }
+
+  #begin(request) {
     this.request = request;
     this.node.hidden = request === null;
     this.finished = false;
+    this.problem = "";
     setText(this.title, request ?? "");
-    setText(this.state, "");
     setText(this.text, "");
     this.#stop();
     this.#again();
@@ -69,8 +84,9 @@ export class GeneratedText {
       this.#put(answer);
     } catch (error) {
       if (asking !== this.asking || error.name === "AbortError") return;
-      setText(this.state, error.message);
+      this.problem = error.message;
       this.finished = error.status === 404;
+      this.#drawState();
     }
     this.asking = null;
     this.timer = setTimeout(() => this.#again(), PAUSE_MS);
@@ -82,9 +98,16 @@ export class GeneratedText {
     const atEnd = scrollHeight - scrollTop - clientHeight < 24;
     setText(this.text, text.trimStart());
     this.text.classList.toggle("writing", !finished);
-    setText(this.state, finished ? "finished" : "generating");
     this.finished = finished;
+    this.problem = "";
+    this.#drawState();
     if (atEnd) this.text.scrollTop = this.text.scrollHeight;
+  }
+
+  // How a request ended only its status tells: the engine says no more of the text than that it is complete.
+  #drawState() {
+    const known = ENDED.has(this.status) || !this.finished ? this.status : "ended";
+    setText(this.state, this.problem || (DOING[known] ?? known ?? ""));
   }
 
   #stop() {

@@ -2,7 +2,16 @@
 // events we are, and what was lost on the way.
 
 import { el, setAttribute, setText } from "./elements.js";
-import { NO_DATA, age, count, seconds, timeOfDay } from "./format.js";
+import {
+  NO_DATA,
+  age,
+  count,
+  eventNumber,
+  seconds,
+  timeOfDay,
+  zoneName,
+  zoneOffset,
+} from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 import { UNITS, currentUnit, onUnit, setUnit } from "./units.js";
 
@@ -30,7 +39,7 @@ class HealthLine extends LiveView {
         el(
           "span",
           { class: "pieces" },
-          ...["epoch", "seq", "lag", "gaps", "drops", "bad"].map((key) => this.#piece(key)),
+          ...["epoch", "event", "lag", "gaps", "drops", "bad", "times"].map((key) => this.#piece(key)),
         ),
         this.#units(),
       ),
@@ -49,11 +58,12 @@ class HealthLine extends LiveView {
     setText(this.phase, PHASES[status.phase](source, status));
     setText(this.detail, this.#facts(source, status));
     this.#show("epoch", source?.epoch == null ? NO_DATA : count(source.epoch));
-    this.#show("seq", this.#newest(source));
+    this.#show("event", this.#newest(source));
     this.#show("lag", status.phase === "live" ? seconds(source?.lag_s?.value) : NO_DATA);
     this.#show("gaps", count(source?.gaps), source?.gaps > 0);
     this.#show("drops", count(source?.drops), source?.drops > 0);
     this.#show("bad", count(source?.bad_messages), source?.bad_messages > 0);
+    this.#show("times", zoneOffset());
     for (const button of this.switch.children)
       setAttribute(button, "aria-pressed", String(button.dataset.unit === currentUnit()));
   }
@@ -61,8 +71,8 @@ class HealthLine extends LiveView {
   // The table moves with every delta, summaries twice a second: the newer of the two.
   #newest(source) {
     const { table } = this.feed;
-    if (table && table.epoch === source?.epoch) return count(Math.floor(table.seq));
-    return source?.last_seq ? count(Number(source.last_seq.split(".")[1])) : NO_DATA;
+    if (!table || table.epoch !== source?.epoch) return source?.last_seq ?? NO_DATA;
+    return table.seq < 0 ? "none yet" : eventNumber(table.epoch, table.seq);
   }
 
   #facts(source, status) {
@@ -86,7 +96,7 @@ class HealthLine extends LiveView {
       value,
     );
     this.pieces[key] = { node, value };
-    this.tip.describe(node, () => [this.data.words.health[key]]);
+    this.tip.describe(node, () => [this.data.words.health[key], key === "times" ? zoneName() : ""]);
     return node;
   }
 

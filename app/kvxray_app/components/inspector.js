@@ -3,7 +3,7 @@
 // they lag behind, the panel says so.
 
 import { getJson } from "./address.js";
-import { referencesOf, slotsOf, stateOf } from "./block_facts.js";
+import { referencesOf, slotsOf, stateOf, swatchOf } from "./block_facts.js";
 import { el, reconcile, setAttribute, setText } from "./elements.js";
 import { eventWords } from "./event_words.js";
 import { NO_DATA, age, count, shortHash, timeOfDay } from "./format.js";
@@ -11,6 +11,7 @@ import { FULL } from "./frames.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 
 const PAUSE_MS = 400;
+const NULL_BLOCK = "This is the null block: the engine keeps it aside, hands it out to nobody and counts it nowhere.";
 
 class Inspector extends LiveView {
   constructor(context) {
@@ -31,12 +32,15 @@ class Inspector extends LiveView {
 
   draw() {
     const { table } = this.feed;
-    const known = table && this.block !== null && this.block < table.numBlocks && !table.isNull(this.block);
+    const known = table && this.block !== null && this.block < table.numBlocks;
+    const refusal = this.#refusal(table);
     setAttribute(this.empty, "hidden", this.block !== null);
-    setAttribute(this.body, "hidden", this.block === null);
+    setAttribute(this.body, "hidden", this.block === null || refusal !== "");
+    setText(this.problemLine, this.block === null ? "" : refusal || this.problem);
+    setAttribute(this.problemLine, "data-alone", refusal !== "");
     setAttribute(this.close_, "hidden", this.block === null);
     setText(this.title, this.block === null ? "Inspector" : `Block ${count(this.block)}`);
-    if (this.block === null) return;
+    if (this.block === null || refusal) return;
     this.#drawNow(known ? table : null);
     this.#drawDetails(known ? table : null);
   }
@@ -80,7 +84,6 @@ class Inspector extends LiveView {
       el("div", { class: "state" }, this.swatch, this.state),
       this.meaning,
       facts,
-      this.problemLine,
       el("h3", {}, "Holders", this.freshness),
       this.holders,
       this.nobody,
@@ -93,6 +96,7 @@ class Inspector extends LiveView {
         { class: "panel inspector", "aria-label": "Inspector" },
         el("div", { class: "panel-head" }, this.title, this.close_),
         this.empty,
+        this.problemLine,
         this.body,
       ),
     );
@@ -108,6 +112,7 @@ class Inspector extends LiveView {
     this.block = this.selection.block;
     this.details = null;
     this.problem = "";
+    this.refused = false;
     this.#stop();
     if (this.block !== null) this.#ask();
     this.requestDraw();
@@ -139,9 +144,11 @@ class Inspector extends LiveView {
       if (asking !== this.asking) return;
       this.details = { ...answer, seq, at: Date.now() };
       this.problem = "";
+      this.refused = false;
     } catch (error) {
       if (asking !== this.asking || error.name === "AbortError") return;
-      if (error.status) this.details = null; // a refusal; without any answer what we had stays, marked as old
+      this.refused = error.status > 0; // without any answer what we had stays, marked as old
+      if (this.refused) this.details = null;
       this.problem = error.message;
     }
     this.asking = null;
@@ -157,14 +164,21 @@ class Inspector extends LiveView {
     this.again = false;
   }
 
+  // Why there is nothing to show of the block, "" when there is.
+  #refusal(table) {
+    if (this.block !== null && table?.isNull(this.block)) return NULL_BLOCK;
+    return this.refused ? this.problem : "";
+  }
+
   // What the map knows of it at this moment.
   #drawNow(table) {
     const state = table ? stateOf(table, this.block) : "unknown";
     const leaked = table?.isLeaked(this.block) ?? false;
-    setAttribute(this.swatch, "data-state", leaked ? "leaked" : state);
+    const looks = table ? swatchOf(table, this.block) : { "data-state": state };
+    for (const name of ["data-state", "data-leaks"]) setAttribute(this.swatch, name, looks[name]);
     setText(this.state, leaked ? `${state}, leaked` : state);
     setAttribute(this.state, "class", leaked ? "leaked" : null);
-    setText(this.meaning, leaked ? this.data.words.leaked : this.data.words.states[state]);
+    setText(this.meaning, leaked ? this.#leakWords() : this.data.words.states[state]);
     const slots = table ? slotsOf(table, this.block) : null;
     setText(this.facts.References, table ? referencesOf(table, this.block) : NO_DATA);
     setText(this.facts["Slots written"], slots === null ? NO_DATA : `${slots} of ${table.blockSize}`);
@@ -174,11 +188,10 @@ class Inspector extends LiveView {
     const { details } = this;
     setText(this.facts.Allocated, this.#ago(details?.age_s, details?.allocated_at));
     setText(this.facts["Last event"], this.#ago(details?.idle_s, details?.last_event_at));
-    this.#drawHash(this.facts.Hash, details?.block_hash);
-    this.#drawHash(this.facts["Parent hash"], details?.parent_block_hash);
-    setText(this.facts.Medium, details?.medium ?? NO_DATA);
+    this.#drawHash(this.facts.Hash, details?.block_hash, noHashWords(details));
+    this.#drawHash(this.facts["Parent hash"], details?.parent_block_hash, noParentWords(details));
+    setText(this.facts.Medium, details ? (details.medium ?? "the engine does not say") : NO_DATA);
     const behind = this.#isBehind(table);
-    setText(this.problemLine, this.problem);
     setText(this.freshness, this.problem ? "" : behind ? "catching up" : "up to date");
     setAttribute(this.freshness, "data-behind", behind);
     reconcile(
@@ -201,15 +214,33 @@ class Inspector extends LiveView {
     return this.details.state !== stateOf(table, this.block) || ref !== table.ref[this.block];
   }
 
+  // Which of the holders leak, as far as the newest answer tells.
+  #leakWords() {
+    const holders = this.details?.holders ?? [];
+    const ended = holders.filter((holder) => holder.leaked).length;
+    if (!ended) return this.data.words.leaked;
+    if (holders.length === 1) return "Its only holder has ended and still holds it.";
+    return ended === holders.length
+      ? `All ${count(ended)} holders have ended and still hold it.`
+      : `${count(ended)} of ${count(holders.length)} holders ${ended === 1 ? "has" : "have"} ended and still ${
+          ended === 1 ? "holds" : "hold"
+        } it; the others live.`;
+  }
+
   #ago(figure, instant) {
-    if (figure?.value == null || !instant) return NO_DATA;
+    if (!this.details) return NO_DATA;
+    if (!instant) return this.details.state === "unknown" ? "not known" : "never in this epoch";
+    if (figure?.value == null) return timeOfDay(instant);
     return `${timeOfDay(instant)}, ${age(figure.value + (Date.now() - this.details.at) / 1000)} ago`;
   }
 
-  #drawHash(node, hex) {
-    if (node.kxHash === hex && node.firstChild) return;
+  #drawHash(node, hex, without) {
+    if (hex == null) {
+      node.kxHash = null;
+      return setText(node, without);
+    }
+    if (node.kxHash === hex) return;
     node.kxHash = hex;
-    if (hex == null) return node.replaceChildren(NO_DATA);
     const copy = el(
       "button",
       { class: "hash mono", "aria-label": `Copy ${hex}`, onclick: () => this.#copy(copy, hex) },
@@ -238,6 +269,17 @@ class Inspector extends LiveView {
       el("span", { class: "badge critical", hidden: true }, "leaked"),
     );
   }
+}
+
+// A missing hash is a fact of its own: said in words, not as a dash.
+function noHashWords(details) {
+  if (!details) return NO_DATA;
+  return details.state === "unknown" ? "not known" : "none, not in the prefix cache";
+}
+
+function noParentWords(details) {
+  if (!details) return NO_DATA;
+  return details.block_hash ? "none, first block of its prompt" : "none, as it has no hash";
 }
 
 function patchHolder(node, holder) {

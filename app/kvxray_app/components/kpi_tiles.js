@@ -58,7 +58,7 @@ class KpiTiles extends LiveView {
     const [value, unit] = written(figure, state);
     setText(tile.value, value);
     setText(tile.unit, unit);
-    setText(tile.second, figure?.value == null ? "" : this.#second(tile, figure, state));
+    setText(tile.second, figure?.value == null ? idleWords(tile, figure) : this.#second(tile, figure, state));
     setAttribute(tile.mark, "data-certainty", figure?.value == null ? "none" : figure.certainty);
     setAttribute(tile.taint, "hidden", !figure?.taints?.length);
     setAttribute(tile.node, "data-alarm", tile.words.alarm && figure?.value > 0);
@@ -82,9 +82,9 @@ class KpiTiles extends LiveView {
     if (key in state.counts) return `${amount(state.counts[key].value, state)} ${unitWord()}`;
     if (key === "hit_rate") return "of prompt tokens, 60 s";
     if (key === "internal_fragmentation") return "of held slots unwritten";
-    if (key === "leaked") return figure.value > 0 ? this.#leakWords() : "every hold has an owner";
+    if (key === "leaked") return figure.value > 0 ? this.#leakWords(figure, beside, label) : "every hold has an owner";
     if (key === "running") return beside == null ? "" : `${count(beside)} ${label}`;
-    if (key === "ttft_p50_s") return beside == null ? "half of requests" : `${rate(beside)} tokens/s ${label}`;
+    if (key === "ttft_p50_s") return beside == null ? "" : `${rate(beside)} tokens/s ${label}`;
     return beside == null ? "" : `${rate(beside)} ${label}/s`;
   }
 
@@ -94,8 +94,11 @@ class KpiTiles extends LiveView {
     return `${amount(held, state)} of ${amount(state.usable_blocks, state)} ${unitWord()}${full}`;
   }
 
-  #leakWords() {
-    const leaks = this.feed.summary.findings.filter((finding) => finding.kind === "leak");
+  // How much of it no living request needs; when that is all, by whom it is held.
+  #leakWords(figure, only, label) {
+    const { summary } = this.feed;
+    if (only != null && only < figure.value) return `${amount(only, summary.state)} ${label}`;
+    const leaks = summary.findings.filter((finding) => finding.kind === "leak");
     const requests = new Set(leaks.flatMap((finding) => finding.subjects.requests));
     return requests.size ? `held by ${plural(requests.size, "ended request")}` : "held too long";
   }
@@ -113,9 +116,16 @@ class KpiTiles extends LiveView {
       words.meaning,
       reason,
       figure ? this.data.words.certainties[figure.certainty] : "",
+      figure?.value == null ? "" : "The line is its course over the last 2 minutes.",
       ...taints,
     ];
   }
+}
+
+// Why a figure has no value, in a few words; the tooltip has the sentence.
+function idleWords(tile, figure) {
+  if (figure?.certainty === "not_observable") return "this source does not tell";
+  return figure ? tile.words.idle : "";
 }
 
 // A figure as [number, unit]; blocks follow the switch between blocks, tokens and bytes.

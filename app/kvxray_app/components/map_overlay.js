@@ -4,7 +4,7 @@
 const GLOW_MS = 650;
 const MAX_GLOWS = 3000;
 const GLOW_FROM = 6; // device pixels: smaller cells would only flicker
-const MARK_FROM = 4;
+const MARK_SIDE = 4;
 
 export class MapOverlay {
   constructor(canvas, still) {
@@ -76,14 +76,15 @@ export class MapOverlay {
     for (const block of this.lit) if (block < layout.numBlocks) context.clearRect(...layout.box(block));
   }
 
-  // In a picture of pixels a leaked block would drown: mark each with a visible square.
+  // In a picture of pixels a leaked block would drown: mark each with a visible square, those that only ended
+  // requests hold with a larger one.
   #drawLeaks(table) {
     if (!table.leaked) return;
     this.context.fillStyle = this.palette["kx-leaked"];
-    const side = MARK_FROM;
     for (let block = 0; block < table.numBlocks; block++) {
       if (!table.isLeaked(block)) continue;
       const [x, y] = this.layout.box(block);
+      const side = table.isLeakedOnly(block) ? MARK_SIDE : MARK_SIDE / 2;
       this.context.fillRect(Math.round(x) - 1, Math.round(y) - 1, side, side);
     }
   }

@@ -1,6 +1,6 @@
 // The blocks themselves, painted on a canvas: all of them, or only those that changed. Large cells show more
-// than a state: the filled part is the slots written, a number the references, hatching a leak. Small ones are
-// pixels of one image.
+// than a state: the filled part is the slots written, a number the references, hatching a leak, a corner one
+// that living holders share. Small ones are pixels of one image.
 
 import { mix, pixel } from "./colours.js";
 import { FULL, STATES, UNKNOWN } from "./frames.js";
@@ -8,6 +8,7 @@ import { FULL, STATES, UNKNOWN } from "./frames.js";
 const CELLS_FROM = 6; // device pixels from which a cell is drawn by itself
 const FILL_FROM = 9;
 const NUMBER_FROM = 15;
+const CORNER = 0.42; // of a cell's side
 const CACHED = STATES.indexOf("cached");
 const SHARED = STATES.indexOf("shared");
 
@@ -52,8 +53,9 @@ class CellPainter {
     if (block >= table.numBlocks || table.isNull(block)) return;
     const [x, y, width, height] = this.layout.box(block);
     this.context.clearRect(x, y, width, height);
-    if (table.isLeaked(block)) this.#leak(x, y, width, height);
+    if (table.isLeakedOnly(block)) this.#leak(x, y, width, height);
     else this.#vessel(table, block, x, y, width, height);
+    if (table.isLeaked(block) && !table.isLeakedOnly(block)) this.#corner(x, y, width);
     if (table.state[block] === SHARED && this.layout.grid.size >= NUMBER_FROM)
       this.#references(table, block, x, y, width, height);
   }
@@ -85,6 +87,23 @@ class CellPainter {
     this.context.stroke();
   }
 
+  // Living requests need the block as well: it keeps the look of its state, and a corner tells of the dead.
+  #corner(x, y, width) {
+    const side = Math.max(3, Math.round(width * CORNER));
+    const border = this.layout.grid.size >= NUMBER_FROM ? 2 : 1;
+    for (const [colour, length] of [
+      [this.panel, side + border],
+      [this.leaked, side],
+    ]) {
+      this.context.fillStyle = colour;
+      this.context.beginPath();
+      this.context.moveTo(x + width - length, y);
+      this.context.lineTo(x + width, y);
+      this.context.lineTo(x + width, y + length);
+      this.context.fill();
+    }
+  }
+
   #references(table, block, x, y, width, height) {
     const ref = table.ref[block];
     if (ref === UNKNOWN) return;
@@ -94,7 +113,7 @@ class CellPainter {
     context.textAlign = "center";
     context.textBaseline = "middle";
     context.fillStyle = this.number;
-    if (table.isLeaked(block)) this.#plate(place);
+    if (table.isLeakedOnly(block)) this.#plate(place);
     context.fillText(...place);
   }
 
@@ -155,7 +174,7 @@ class PixelPainter {
 
   #dot(table, block) {
     if (table.isNull(block)) return;
-    this.pixels[this.layout.cellOf(block)] = table.isLeaked(block)
+    this.pixels[this.layout.cellOf(block)] = table.isLeakedOnly(block)
       ? this.leaked
       : this.colours[table.state[block]];
   }

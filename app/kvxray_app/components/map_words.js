@@ -2,7 +2,8 @@
 // show, and the readout of how fast it is.
 
 import { el, reconcile, setAttribute, setText } from "./elements.js";
-import { NO_DATA, age, count, seconds, timeOfDay } from "./format.js";
+import { NO_DATA, count, eventNumber, plural, seconds, timeOfDay } from "./format.js";
+import { amount } from "./units.js";
 
 const LEGEND = ["shared", "active", "cached", "free", "empty", "unknown", "leaked"];
 const SHOWN_WHEN_SOME = new Set(["unknown", "leaked"]);
@@ -16,10 +17,15 @@ export class Legend {
     this.node = el("div", { class: "legend" });
   }
 
-  draw(table) {
+  /** `state`: of the newest summary, for the unit in which amounts are written. */
+  draw(table, state) {
     const counts = { ...table?.countsByName(), leaked: table?.leaked };
     const shown = LEGEND.filter((name) => !SHOWN_WHEN_SOME.has(name) || counts[name] > 0);
-    const put = (node, name) => setText(node.lastChild, count(counts[name]));
+    const written = (blocks) => (state ? amount(blocks, state) : count(blocks));
+    const put = (node, name) => {
+      setText(node.children[2], written(counts[name]));
+      if (name === "leaked") setText(node.lastChild, leakedOnlyWords(table, written));
+    };
     reconcile(
       this.node,
       shown,
@@ -37,6 +43,7 @@ export class Legend {
       swatch,
       el("span", {}, name),
       el("b"),
+      el("span", { class: "aside" }),
     );
     const meaning = name === "leaked" ? this.words.leaked : this.words.states[name];
     this.tip.describe(node, () => [name[0].toUpperCase() + name.slice(1), meaning]);
@@ -44,18 +51,24 @@ export class Legend {
   }
 }
 
-/** A ribbon over an old picture, and a note where there is no picture yet. */
+// Of the leaked blocks, those that no living request needs: what a fix would give back at once.
+function leakedOnlyWords(table, written) {
+  if (table.leakedOnly === table.leaked) return "";
+  return `, ${written(table.leakedOnly)} held by nobody else`;
+}
+
+/** A mark beside the title of an old picture, and a note where there is no picture yet. */
 export class MapNotice {
   constructor() {
-    this.ribbon = el("div", { class: "ribbon", hidden: true, role: "status" });
+    this.age = el("span", { class: "badge old", hidden: true });
     this.note = el("div", { class: "stage-note", role: "status" }, el("b"), el("span"));
   }
 
   draw(hasPicture, status, source) {
-    const words = hasPicture ? ribbonWords(status, source) : "";
-    setText(this.ribbon, words);
-    setAttribute(this.ribbon, "hidden", !words);
-    setAttribute(this.ribbon, "data-phase", status.phase);
+    const words = hasPicture ? ageWords(status, source) : "";
+    setText(this.age, words);
+    setAttribute(this.age, "hidden", !words);
+    setAttribute(this.age, "data-phase", status.phase);
     setAttribute(this.note, "hidden", hasPicture);
     if (hasPicture) return;
     const [title, line] = noteWords(status, source);
@@ -85,26 +98,21 @@ export class Readout {
   }
 
   #text(table, status) {
-    const seq = `seq ${table.epoch}.${Math.floor(table.seq)}`;
+    const event = table.seq < 0 ? "no events yet" : `event ${eventNumber(table.epoch, table.seq)}`;
     const recent = this.painted.filter((at) => performance.now() - at < RECENT_MS).length / (RECENT_MS / 1000);
-    if (status.phase !== "live" || !recent) return `idle  ·  ${seq}`;
+    if (status.phase !== "live" || !recent) return `idle  ·  ${event}`;
     const lag = [...this.lags].sort((a, b) => a - b)[this.lags.length >> 1];
     const lagText = lag >= 0 && lag < 600 ? seconds(lag) : NO_DATA;
-    return `${recent.toFixed(0)} updates/s  ·  ${lagText} from event to pixel  ·  ${seq}`;
+    return `${plural(Math.max(1, Math.round(recent)), "update")}/s  ·  ${lagText} from event to pixel  ·  ${event}`;
   }
 }
 
-function ribbonWords(status, source) {
-  if (status.phase === "stale") {
-    return `No word from the engine since ${timeOfDay(source?.since)}. This is the last state it told.`;
-  }
-  if (status.phase === "lost") {
-    const ago = age((Date.now() - status.since) / 1000);
-    return `Connection to the backend lost ${ago} ago. Trying again; this is the last state received.`;
-  }
+// Short: the line at the head of the page tells since when and why.
+function ageWords(status, source) {
+  if (status.phase === "stale") return `as of ${timeOfDay(source?.since)}`;
+  if (status.phase === "lost") return `as of ${timeOfDay(status.since)}`;
   if (status.phase !== "connecting") return "";
-  if (source?.state === "joining") return "Joining the engine again: waiting for its snapshot.";
-  return "Connecting again: this is the last state received.";
+  return source?.state === "joining" ? "old picture, joining the engine again" : "old picture, connecting again";
 }
 
 function noteWords(status, source) {

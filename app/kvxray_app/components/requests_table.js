@@ -2,33 +2,37 @@
 // keeps them lit and shows the text it generates.
 
 import { el, reconcile, setAttribute, setStyle, setText } from "./elements.js";
-import { age, count, percent, seconds } from "./format.js";
+import { ENDED, endingsOf } from "./endings.js";
+import { NO_DATA, count, duration, percent, seconds } from "./format.js";
 import { GeneratedText } from "./generated_text.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 import { RequestBlocks } from "./request_blocks.js";
+import { amount, currentUnit, onUnit } from "./units.js";
 
+const BLOCKS = { blocks: "Blocks", tokens: "Token slots", bytes: "Memory" };
 const COLUMNS = [
-  ["Request", ""],
-  ["Status", ""],
-  ["Prompt", "number"],
-  ["Output", "number"],
-  ["From prefix cache", "hit"],
-  ["Blocks", "number"],
-  ["First token", "number spare"],
-  ["Age", "number spare"],
+  ["Request", "", "Its id, as the client or the engine gave it."],
+  ["Status", "", "Waiting, running, preempted; or how it ended: finished, aborted, failed."],
+  ["Prompt", "number", "Tokens of the prompt."],
+  ["Output", "number", "Tokens generated so far."],
+  ["From prefix cache", "hit", "Prompt tokens found in the prefix cache, which need not be computed again."],
+  [BLOCKS.blocks, "number", "What it holds now, and how much of that others hold too. Follows the switch of units."],
+  ["First token", "number spare", "Time from its arrival to its first token."],
+  ["Age", "number spare", "Time since its arrival; of an ended request, from its arrival to its end."],
 ];
-const ENDED = new Set(["finished", "aborted", "failed"]);
 
 class RequestsTable extends LiveView {
   constructor(context) {
     super(context);
     this.pointed = null;
-    this.text = new GeneratedText(this.data.source);
+    this.endings = endingsOf(this.feed);
+    this.text = new GeneratedText(this.data.source, () => this.selection.selectRequest(null));
     this.blocks = new RequestBlocks(this.data.source, this.selection);
     this.#build();
     this.listen(
       this.feed.subscribe("summary", () => this.requestDraw()),
       this.selection.subscribe((what) => what === "request" && this.requestDraw()),
+      onUnit(() => this.requestDraw()),
       () => this.text.close(),
       () => this.blocks.close(),
     );
@@ -37,6 +41,8 @@ class RequestsTable extends LiveView {
   draw() {
     const rows = this.feed.summary?.requests ?? [];
     setText(this.counts, this.#counts());
+    setText(this.head.children[5], BLOCKS[currentUnit()]);
+    this.endings.see(rows, this.feed.summary?.state?.time);
     setAttribute(this.nothing, "hidden", rows.length > 0);
     reconcile(
       this.rows,
@@ -64,7 +70,7 @@ class RequestsTable extends LiveView {
       el("b", {}, "No requests"),
       "Requests appear here as soon as the engine gets one.",
     );
-    const head = el("tr", {}, ...COLUMNS.map(([name, kind]) => el("th", { scope: "col", class: kind }, name)));
+    this.head = el("tr", {}, ...COLUMNS.map((column) => this.#heading(column)));
     this.hint = el(
       "span",
       { class: "hint faint" },
@@ -73,7 +79,7 @@ class RequestsTable extends LiveView {
     this.halves = el(
       "div",
       { class: "halves" },
-      el("div", { class: "list scroll" }, el("table", {}, el("thead", {}, head), this.rows), this.nothing),
+      el("div", { class: "list scroll" }, el("table", {}, el("thead", {}, this.head), this.rows), this.nothing),
       el("div", { class: "side" }, this.text.node),
     );
     this.root.append(
@@ -85,6 +91,12 @@ class RequestsTable extends LiveView {
       ),
     );
     this.rows.addEventListener("pointerleave", () => this.#point(null));
+  }
+
+  #heading([name, kind, meaning]) {
+    const node = el("th", { scope: "col", class: kind, tabindex: "0" }, name);
+    this.tip.describe(node, () => [node.textContent, meaning]);
+    return node;
   }
 
   #row(row) {
@@ -126,11 +138,18 @@ class RequestsTable extends LiveView {
       "width",
       scheduled && hit !== null ? `${(hit * 100).toFixed(1)}%` : "0%",
     );
-    setText(cells[4].lastChild, scheduled ? percent(hit) : "—");
-    setText(cells[5].firstChild, count(row.blocks));
-    setText(cells[5].lastChild, row.shared_blocks ? ` ${count(row.shared_blocks)} shared` : "");
+    setText(cells[4].lastChild, scheduled ? percent(hit) : NO_DATA);
+    const { state } = this.feed.summary;
+    setText(cells[5].firstChild, amount(row.blocks, state));
+    setText(cells[5].lastChild, row.shared_blocks ? ` ${amount(row.shared_blocks, state)} shared` : "");
     setText(cells[6], seconds(row.ttft_s?.value));
-    setText(cells[7], age((Date.now() - Date.parse(row.arrived_at)) / 1000));
+    setText(cells[7], this.#age(row));
+  }
+
+  // An ended request ages no more; when it ended before anybody looked, that is not known here.
+  #age(row) {
+    const end = ENDED.has(row.status) ? this.endings.of(row) : Date.now();
+    return duration((end - Date.parse(row.arrived_at)) / 1000);
   }
 
   #point(request) {
@@ -141,7 +160,10 @@ class RequestsTable extends LiveView {
   #follow(rows) {
     const shown = this.pointed ?? this.selection.request;
     this.blocks.show(shown, rows.find((row) => row.request_id === shown)?.blocks ?? -1);
-    this.text.show(this.selection.request);
+    this.text.show(
+      this.selection.request,
+      rows.find((row) => row.request_id === this.selection.request)?.status,
+    );
     setAttribute(this.halves, "data-reading", this.selection.request !== null);
   }
 }

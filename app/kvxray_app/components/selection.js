@@ -37,6 +37,13 @@ class Selection {
     this.#changed("request");
   }
 
+  /** Nothing is selected and nothing lit any more. */
+  letGo() {
+    this.selectBlock(null);
+    this.selectRequest(null);
+    this.light(null);
+  }
+
   /** Light blocks up (`{label, blocks}`), or none (null). */
   light(lit) {
     if (lit === this.lit) return;

@@ -9,13 +9,46 @@ from kvxray_app.words import CERTAINTIES, FIGURES, HEALTH, LEAKED, STATES
 
 _ORDER = ("shared", "active", "cached", "free", "empty", "unknown")
 
+_TERMS = {
+    "Block": "The unit in which the engine hands out cache memory: room for the keys and values of a few tokens.",
+    "Slot": "The room of one token in a block.",
+    "Hash": "Names what a full block holds and all that came before it. Blocks of one hash hold the same.",
+    "Prefix": "The beginning of a prompt. Where a block with its hash is still there, nothing is computed: a hit.",
+    "Step": "One round of the engine: it chooses requests, computes their next tokens, and tells what it did.",
+    "Preemption": "A running request loses its blocks to another because none is free. It computes them again later.",
+    "Eviction": "A cached block is given to somebody new: what it held can no longer be reused.",
+    "Event": "One thing that happened to a block or a request, numbered in each epoch and written EPOCH.EVENT.",
+}
+
 _MAP = {
-    "Square": "One block: the unit in which the engine hands out cache memory, room for a fixed number of tokens.",
+    "Square": "One block.",
     "Filled part": "Slots of the block that hold a token. The soft part above is empty slots: internal fragmentation.",
-    "Number": "How many sequences hold a shared block.",
+    "Number": "How many requests hold a shared block.",
+    "Hatching": "Leaked: only requests that have ended hold it.",
+    "Red corner": "Leaked by one holder, but living requests hold it as well: it would be in use anyway.",
     "Flash": "The block just changed. Tokens written make it flash faintly, a change of hands brightly.",
+    "Pale colours": "An old picture: the engine or the backend is not heard. Beside the title stands of when it is.",
     "Click, arrows, Enter": "Inspect a block: who holds it, its hash, its history. The page's address then names it.",
-    "Escape": "Let go of the block and of the request whose blocks are lit up.",
+    "Escape": "Close the inspector and the text, and put out what is lit up; anywhere on the page.",
+}
+
+_TABLE = {
+    "Status": "Waiting: not scheduled yet. Running. Preempted: waits to go on. Finished, aborted, failed: over.",
+    "Prompt, output": "Tokens asked with, and tokens generated so far.",
+    "From prefix cache": "Prompt tokens that were found in the cache and not computed.",
+    "Blocks": "What it holds now, and how much of that others hold too.",
+    "First token": "Time from its arrival to its first token.",
+    "Age": "Time since its arrival; of an ended request, up to its end, if this page saw it end.",
+    "Blocks, tokens, bytes": "The switch at the top right: the same amounts as blocks, as room for tokens, as memory.",
+    "A dash": "Not known, or there was nothing to measure yet. It never stands for zero.",
+}
+
+_LEAK = {
+    "1. Who": "The finding at the top names the request and how it ended: finished, aborted or failed.",
+    "2. What": "Show on map lights its blocks up. Hatched ones are lost to everybody until the engine restarts.",
+    "3. Since when": "Click one of them. Its history lacks the release that should follow the request's end.",
+    "4. Where from": "Look in the engine for the code that ends a request in that way and does not free its blocks.",
+    "5. Until then": "Watch the Leaked tile. When it grows, restart the engine before the cache is full.",
 }
 
 _STYLE = """
@@ -46,7 +79,10 @@ def guide() -> None:
     states = {name: STATES[name] for name in _ORDER} | {"leaked": LEAKED}
     sections = (
         definitions("States of a block", states, swatches=True),
+        definitions("Words", _TERMS),
         definitions("Reading the map", _MAP),
+        definitions("Requests and amounts", _TABLE),
+        definitions("When a leak shows", _LEAK),
         definitions("Figures", {figure.label: figure.meaning for figure in FIGURES}),
         definitions("How sure a figure is", _certainties()),
         definitions("Health of the stream", _split(HEALTH)),

@@ -1,22 +1,26 @@
 """The history: what happened while nobody watched. Findings, epochs and events as the event log keeps them.
 
-Plain Streamlit over REST, read when the page is opened and on Refresh: nothing here moves by itself.
+Plain Streamlit over REST, read when the page is opened and on Refresh: nothing here moves by itself. The events are in
+`history_events.py`.
 """
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from typing import Any
 
 import streamlit as st
 
 from kvxray_app.client import BackendError, Client, client
-from kvxray_app.formats import NO_DATA, count, moment, span
+from kvxray_app.empty_state import no_engine
+from kvxray_app.formats import NO_DATA, count, moment, span, zone_offset
 from kvxray_app.markup import plain
+from kvxray_app.reader_zone import reader_zone
 from kvxray_app.source_choice import choose_source
+from kvxray_app.views.history_events import history_events
 
 FINDINGS_SHOWN = 100
 FINDINGS_UNSCROLLED = 4
-EVENTS_SHOWN = 200
 _COLOURS = {"critical": "red", "warning": "orange", "info": "gray"}
 
 
@@ -25,7 +29,9 @@ def history() -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
         st.title("History", anchor=False, width="content")
         st.button("Refresh", width="content")
-    st.caption("Read from the event log: it outlives the engine, this page and the backend.")
+    st.caption(
+        f"Read from the event log: it outlives the engine, this page and the backend. {_zone_words(reader_zone())}"
+    )
     try:
         _draw(client())
     except BackendError as error:
@@ -36,17 +42,23 @@ def _draw(backend: Client) -> None:
     sources = backend.sources()
     name = choose_source(sources)
     if name is None:
-        st.info("No engine has been seen yet. Start one, and what it does is kept here.")
+        no_engine()
         return
     source = next(entry for entry in sources if entry["source"] == name)
     findings = backend.findings(name)
     _totals(backend.health(), source, findings)
+    zone = reader_zone()
     left, right = st.columns([3, 2], gap="large")
     with left:
-        _findings(findings)
+        _findings(findings, zone)
     with right:
-        _epochs(source["epochs"])
-    _events(backend, name)
+        _epochs(source["epochs"], zone)
+    history_events(backend, name, source["epochs"], zone)
+
+
+def _zone_words(zone: tzinfo) -> str:
+    offset = zone_offset(None, zone)
+    return "Times are in UTC." if str(zone) == "UTC" else f"Times are those of {zone}, now {offset}."
 
 
 def _totals(health: dict[str, Any], source: dict[str, Any], findings: list[dict[str, Any]]) -> None:
@@ -63,7 +75,7 @@ def _totals(health: dict[str, Any], source: dict[str, Any], findings: list[dict[
         st.error(plain(database["failed"]))
 
 
-def _findings(findings: list[dict[str, Any]]) -> None:
+def _findings(findings: list[dict[str, Any]], zone: tzinfo) -> None:
     st.header("Findings", anchor=False)
     shown = st.segmented_control(
         "Which findings", ["All", "Open", "Ended"], default="All", key="findings-shown", label_visibility="collapsed"
@@ -74,23 +86,26 @@ def _findings(findings: list[dict[str, Any]]) -> None:
         st.info("Nothing found." if not findings else f"No {str(shown).lower()} findings.")
     with st.container(height=420 if len(chosen) > FINDINGS_UNSCROLLED else "content", border=False):
         for finding in chosen[:FINDINGS_SHOWN]:
-            _finding(finding)
+            _finding(finding, zone)
     if len(chosen) > FINDINGS_SHOWN:
         st.caption(f"{count(len(chosen) - FINDINGS_SHOWN)} older ones are not listed; /api/findings has them all.")
 
 
-def _finding(finding: dict[str, Any]) -> None:
+def _finding(finding: dict[str, Any], zone: tzinfo) -> None:
     """One finding as a card: what, how bad, when, for how long and where in the events."""
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.badge(finding["kind"].replace("_", " "), color=_COLOURS.get(finding["severity"], "gray"))
             st.badge(finding["state"], color="gray" if finding["state"] == "ended" else "blue")
-            st.caption(_when(finding))
+            st.caption(_when(finding, zone))
         st.markdown(plain(finding["sentence"]))
 
 
-def _when(finding: dict[str, Any]) -> str:
-    parts = [f"{moment(finding['time'])} UTC", f"event {finding['epoch']}.{finding['seq0']}"]
+def _when(finding: dict[str, Any], zone: tzinfo) -> str:
+    parts = [
+        f"{moment(finding['time'], zone)} {zone_offset(finding['time'], zone)}",
+        f"event {finding['epoch']}.{finding['seq0']}",
+    ]
     lasted = span(finding["time"], finding["ended_at"])
     if finding["state"] == "open":
         parts.insert(1, f"for {lasted} so far")
@@ -99,40 +114,17 @@ def _when(finding: dict[str, Any]) -> str:
     return plain(", ".join(parts))
 
 
-def _epochs(epochs: list[dict[str, Any]]) -> None:
+def _epochs(epochs: list[dict[str, Any]], zone: tzinfo) -> None:
     st.header("Epochs", anchor=False)
     st.caption("One epoch is one life of the engine. A restart begins a new one.")
     rows = [
         {
             "Epoch": entry["epoch"],
-            "Started (UTC)": moment(entry["started_at"]),
-            "Ended (UTC)": moment(entry["ended_at"]) if entry["ended_at"] else "goes on",
+            "Started": moment(entry["started_at"], zone),
+            "Ended": moment(entry["ended_at"], zone) if entry["ended_at"] else "goes on",
             "Lasted": span(entry["started_at"], entry["ended_at"]),
             "Last event": entry["last_seq"] or NO_DATA,
         }
         for entry in sorted(epochs, key=lambda entry: entry["epoch"], reverse=True)
     ]
     st.dataframe(rows, hide_index=True, width="stretch")
-
-
-def _events(backend: Client, source: str) -> None:
-    st.header("Newest events", anchor=False)
-    events = backend.events(source, EVENTS_SHOWN)["events"]
-    if not events:
-        st.info("No events are stored yet.")
-        return
-    rows = [_event_row(event) for event in reversed(events)]
-    st.dataframe(rows, hide_index=True, width="stretch", height=420, placeholder="")
-
-
-def _event_row(event: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "Event": event["seq"],
-        "Time (UTC)": moment(event["time"]),
-        "Step": event["step"],
-        "Kind": event["kind"],
-        "Cause": "" if event["cause"] == "none" else event["cause"],
-        "Block": event["block_id"],
-        "Request": event["request_id"],
-        "Value": event["value"],
-    }

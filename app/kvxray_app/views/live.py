@@ -15,12 +15,24 @@ from kvxray_app.components.health_line import health_line
 from kvxray_app.components.inspector import inspector
 from kvxray_app.components.kpi_tiles import kpi_tiles
 from kvxray_app.components.requests_table import requests_table
+from kvxray_app.empty_state import no_engine
 from kvxray_app.source_choice import choose_source
 
 
 def live() -> None:
     """Lay out the live page."""
-    source = _source()
+    try:
+        source = choose_source(client().sources())
+    except BackendError:
+        source = None  # the components say so themselves, and try again
+    else:
+        if source is None:
+            no_engine()
+            return
+    _lay_out(source)
+
+
+def _lay_out(source: str | None) -> None:
     with st.container(gap=None):
         health_line(source)
         findings_banner(source)
@@ -37,11 +49,3 @@ def live() -> None:
             requests_table(source)
         with rail:
             event_tail(source)
-
-
-def _source() -> str | None:
-    """The source to show. When the backend does not answer the components say so themselves."""
-    try:
-        return choose_source(client().sources())
-    except BackendError:
-        return None

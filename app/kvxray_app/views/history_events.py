@@ -1,0 +1,123 @@
+"""The events of the history: one epoch at a time, newest first, filtered by kind, request and block, page by page."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from typing import Any
+from urllib.parse import quote, urljoin
+
+import streamlit as st
+
+from kvxray_app.client import Client
+from kvxray_app.event_search import Found, Wanted, search_back
+from kvxray_app.event_words import KINDS, event_words
+from kvxray_app.formats import count, moment
+
+SHOWN = 200
+
+
+def history_events(backend: Client, source: str, epochs: list[dict[str, Any]], zone: tzinfo) -> None:
+    """Draw the filters and the events that fit. `epochs`: of the source, as the API gives them."""
+    st.header("Events", anchor=False)
+    stored = {entry["epoch"]: entry for entry in reversed(epochs) if entry["last_seq"]}
+    if not stored:
+        st.info("No events are stored yet.")
+        return
+    epoch, wanted = _filters(source, list(stored))
+    found = _search(backend, source, stored[epoch], wanted)
+    if found.events:
+        place = _live_page(source) if epoch == max(stored) else None
+        st.dataframe(
+            [_row(event, zone, place) for event in found.events],
+            hide_index=True,
+            width="stretch",
+            height=420 if len(found.events) > 11 else "content",
+            placeholder="",
+            column_config=_links() if place else None,
+        )
+    _pager(source, epoch, found, wanted)
+
+
+def _before(source: str) -> str:
+    """Key of the session's state under which the number is that shown events are older than; absent: the newest."""
+    return f"events-{source}-before"
+
+
+def _filters(source: str, numbers: list[int]) -> tuple[int, Wanted]:
+    """The epoch to read and what to find in it. Another choice begins again at the newest events."""
+    columns = st.columns([1, 3, 2, 1], vertical_alignment="bottom")
+    again: dict[str, Any] = {"on_change": _show_newest, "args": (source,)}
+    key = f"events-{source}"
+    epoch = columns[0].selectbox("Epoch", numbers, key=f"{key}-epoch", **again)
+    kinds = columns[1].multiselect("Kinds", KINDS, key=f"{key}-kinds", placeholder="All kinds", **again)
+    request = columns[2].text_input("Request", key=f"{key}-request", placeholder="Part of its id", **again)
+    block = columns[3].text_input("Block", key=f"{key}-block", placeholder="Its number", **again).strip()
+    if block and not block.isdecimal():
+        st.warning("Write the block as its number, such as 12.")
+    number = int(block) if block.isdecimal() else None
+    return epoch, Wanted(frozenset(kinds), request.strip(), number)
+
+
+def _search(backend: Client, source: str, epoch: dict[str, Any], wanted: Wanted) -> Found:
+    def read(first: int, limit: int) -> list[dict[str, Any]]:
+        return list(backend.events(source, limit, first=f"{epoch['epoch']}.{first}")["events"])
+
+    newest = int(epoch["last_seq"].partition(".")[2])
+    oldest = int((epoch["first_seq"] or ".0").partition(".")[2])
+    return search_back(read, oldest, st.session_state.get(_before(source), newest + 1), wanted, SHOWN)
+
+
+def _pager(source: str, epoch: int, found: Found, wanted: Wanted) -> None:
+    """What was looked through, and the way to older events and back."""
+    looked = f"{epoch}.{found.first} to {epoch}.{found.last}"
+    if found.last < found.first:
+        words = "No events are stored here."
+    elif wanted.is_everything:
+        words = f"Events {looked}, newest first."
+    else:
+        words = f"{count(len(found.events))} of the events {looked} fit."
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(words, width="content")
+        st.button("Older", disabled=found.is_all, on_click=_show_before, args=(source, found.first), width="content")
+        is_newest = _before(source) not in st.session_state
+        st.button("Newest", disabled=is_newest, on_click=_show_newest, args=(source,), width="content")
+
+
+def _show_before(source: str, number: int) -> None:
+    st.session_state[_before(source)] = number
+
+
+def _show_newest(source: str) -> None:
+    st.session_state.pop(_before(source), None)
+
+
+def _row(event: dict[str, Any], zone: tzinfo, place: str | None) -> dict[str, Any]:
+    """`place`: address of the live page where block and request can be looked at, None when they are gone."""
+    block, request = event["block_id"], event["request_id"]
+    if place:
+        block = None if block is None else f"{place}block={block}"
+        request = None if request is None else f"{place}request={quote(request, safe='')}"
+    return {
+        "Event": event["seq"],
+        "Time": moment(event["time"], zone, milliseconds=True),
+        "Step": event["step"],
+        "Kind": event["kind"],
+        "Block": block,
+        "Request": request,
+        "Cause and value": event_words(event),
+    }
+
+
+def _live_page(source: str) -> str | None:
+    """Its address up to the query's next part; None when this page's own is not known."""
+    here = st.context.url
+    return f"{urljoin(here, '.')}?source={quote(source, safe='')}&" if here else None
+
+
+def _links() -> dict[str, Any]:
+    return {
+        "Block": st.column_config.LinkColumn(display_text=r"block=(\d+)", help="Opens the block on the live page."),
+        "Request": st.column_config.LinkColumn(
+            display_text=r"request=(.+)", help="Opens the request on the live page."
+        ),
+    }
