@@ -29,8 +29,8 @@ PIXEL = """block => {
 CORNER, PIXEL_LOW = (
     PIXEL.replace(
         "const { x, y } = __kvxray.map.cellCentre(block);",
-        "const [at, next] = [block, 1].map(id => __kvxray.map.cellCentre(id));"
-        "const side = (at.x - next.x) / (block - 1);"
+        "const [at, first, second] = [block, 1, 2].map(id => __kvxray.map.cellCentre(id));"
+        "const side = second.x - first.x;"
         f"const [x, y] = [at.x + {across} * side, at.y + {down} * side];",
     )
     for across, down in ((0.4, -0.4), (0, 0.3))
