@@ -191,6 +191,16 @@ def test_finding_is_a_sentence_that_shows_its_blocks(page: Page, backend: Script
     page.wait_for_function("inside('findings_banner', '.findings').hidden")
 
 
+def test_silence_of_the_engine_comes_before_all_other_findings_and_says_what_to_do(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    silence = finding("s", sentence="Nothing is heard from the engine.") | {"kind": "stale", "severity": "warning"}
+    backend.findings = [finding("f1", "A leak."), finding("f2", "A leak."), silence]
+    mount("findings_banner")
+    words = "Nothing is heard from the engine. Start it again"
+    page.wait_for_function("words => inside('findings_banner', 'li').innerText.includes(words)", arg=words)
+
+
 def test_events_are_listed_newest_first_and_what_was_left_out_is_said(
     page: Page, backend: ScriptedBackend, mount: Mount
 ) -> None:

@@ -7,6 +7,7 @@ import { LiveView, defineLiveComponent } from "./live_view.js";
 
 const RANK = { critical: 0, warning: 1, info: 2 };
 const SHOWN = 2;
+const rank = ({ kind, severity }) => (kind === "stale" ? -1 : RANK[severity]); // all others are old news then
 const ADVICE = {
   stale: "Start it again; of kvxray demo, with the command that its terminal shows.",
 };
@@ -36,7 +37,7 @@ class FindingsBanner extends LiveView {
 
   draw() {
     const findings = [...(this.feed.summary?.findings ?? [])].sort(
-      (a, b) => RANK[a.severity] - RANK[b.severity] || (a.time < b.time ? 1 : -1),
+      (a, b) => rank(a) - rank(b) || (a.time < b.time ? 1 : -1),
     );
     const shown = this.all ? findings : findings.slice(0, SHOWN);
     reconcile(

@@ -15,7 +15,7 @@ _TERMS = {
     "Hash": "Names what a full block holds and all that came before it. Blocks of one hash hold the same.",
     "Prefix": "The beginning of a prompt. Where a block with its hash is still there, nothing is computed: a hit.",
     "Step": "One round of the engine: it chooses requests, computes their next tokens, and tells what it did.",
-    "Preemption": "A running request loses its blocks to another because none is free. It computes them again later.",
+    "Preemption": "A running request loses its blocks to another because none is free; what was computed is lost.",
     "Eviction": "A cached block is given to somebody new: what it held can no longer be reused.",
     "Event": "One thing that happened to a block or a request, numbered in each epoch and written EPOCH.EVENT.",
 }
