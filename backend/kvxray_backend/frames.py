@@ -5,6 +5,7 @@ are absolute and the last wins, so that applying a frame twice is harmless. Pure
 
 `seq_to` of a frame counts events, plus 1/1024 for each change that no event told (a leak found, a snapshot in place of
 unknown blocks), so that it always grows with the picture; a viewer compares it as a number and shows its whole part.
+Before the first event it is below 0: there is no event to name.
 """
 
 from __future__ import annotations

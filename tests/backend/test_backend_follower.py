@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from kvxray_backend.analysis.leaks import find_leaks
 from kvxray_backend.moments import iso_time
 from kvxray_backend.views import source_view, state_view
 from kvxray_backend.windows import RATE_WINDOW_NS
@@ -337,6 +338,26 @@ def test_a_leak_ends_with_its_engine_and_is_not_told_as_released(tmp_path: Path)
                 == f"Leak: request victim, aborted, held {leak.numbers['blocks']} blocks until the engine ended."
             )
             assert (ended.id, ended.epoch, ended.ended_ns) == (leak.id, 1, last_heard_ns)
+
+
+def test_a_leak_found_in_an_idle_engine_does_not_end_when_it_works_again(tmp_path: Path) -> None:
+    clock = ShiftedClock()
+    with SmallEngine(leak=True, clock=clock) as engine, FollowerRig(tmp_path, engine, clock=clock) as rig:
+        engine.add("victim", prompt=100, output=50)
+        engine.step(5)
+        engine.abort("victim")
+        engine.step()
+        rig.pump_until_caught_up()
+        rig.let_time_pass(10)
+        rig.pump_until(lambda: "leak" in rig.open_kinds())
+        engine.add("next", prompt=100, output=50)
+        engine.step()
+        rig.pump_until_caught_up()
+        rig.let_time_pass(1)
+        rig.pump()
+        assert find_leaks(rig.block_map, rig.live.engine_time) == []
+        assert rig.open_kinds() == {"leak"}
+        assert len(rig.live.leaks) == 1
 
 
 def test_a_leak_that_another_backend_found_ends_with_its_engine_too(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from kvxray_backend.frames import (
 )
 from kvxray_backend.live_state import MAX_DELTA_BLOCKS, LiveState
 from kvxray_backend.live_tail import MAX_EVENTS, MAX_MESSAGES, OTHER_KINDS, LiveTail
-from kvxray_backend.views import block_view, source_view
+from kvxray_backend.views import block_view, source_view, state_view
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.schema import UNKNOWN_U4, BlockState, Kind
 
@@ -44,6 +44,18 @@ def test_the_header_is_laid_out_as_the_contract_says() -> None:
     frame = encode_snapshot(header, Picture(zero, zero + 1, zero + 2, zero + 3))
     assert struct.unpack("<4sBBHIIdddIiIIQ", frame[:64]) == (b"KVXB", 1, 1, 0, 3, 4, 1.5, 2.5, 1800.25, 4, 0, 16, 3, 0)
     assert frame[64:] == b"\0\0\0\0\1\1\1\1\2\2\2\2\3\3\3\3"
+
+
+def test_before_the_first_event_the_state_is_of_when_the_engine_was_heard() -> None:
+    live = LiveState("told")
+    live.begin(1, BlockMap(descriptor(), source="told", incarnation="life-1"), heard_ns=1_800_000_000_250_000_000)
+    live.check_integrity()
+    assert live.seq is None
+    made, state = live.snapshot_frame(), state_view(live)
+    assert made is not None
+    assert state is not None
+    assert struct.unpack_from("<d", made[1], 32) == (pytest.approx(1_800_000_000.25, abs=1e-3),)
+    assert (state.time, state.seq) == ("2027-01-15T08:00:00.250Z", None)
 
 
 def test_one_byte_says_how_often_and_how_full() -> None:
