@@ -1,10 +1,13 @@
 """What publishing costs an engine's step: the same requests with the recorder off, and with it on, its publisher's
-thread sending to a subscriber.
+thread sending to a subscriber in another process.
 
-Engines with publishing off, on, and off once more take turns, a run of steps each; within a round they are paired, so
-that a machine whose speed swings spoils nothing, and the two that are off say how much noise is left. The first steps
-of a turn are not counted: what one engine leaves to be done falls on the next. A step computes small matrix products,
-as a model's layers do: each gives the interpreter away and must have it back, so that the publisher can get in the way.
+Engines with publishing off, on, and off once more take turns of some steps; within a round they are paired, so that a
+machine whose speed swings spoils nothing, and the two that are off say how much noise is left. The first steps of a
+turn are not counted: what one engine leaves to be done falls on the next. A step computes about thirty matrix products,
+as a model has layers: each gives the interpreter away and must have it back, so that the publisher can get in the way.
+
+Once a second the publisher also folds what it sent, mostly without the interpreter, and on whoever's turn it is; the
+processor time of that is told apart, as `folds_microseconds_per_step`, and is in no ratio.
 """
 
 from __future__ import annotations
@@ -27,12 +30,12 @@ from kvxray_engine.engine import EngineConfig, LLMEngine
 from kvxray_engine.null_model import NullModel
 from kvxray_engine.request import NewRequest
 from kvxray_engine.step_batch import SamplingParams, ScheduledSequence
-from kvxray_engine.stream.publisher import Publisher
+from kvxray_engine.stream import publisher as publishing
 from kvxray_engine.stream.recorder import NullRecorder, Recorder
 
 PROMPT = 64
 BLOCK_SIZE = 16
-SETTLING_STEPS = 2  # of a turn
+SETTLING_STEPS = 6  # of a turn
 SUBSCRIBER = """
 import sys, zmq
 socket = zmq.Context().socket(zmq.SUB)
@@ -49,7 +52,7 @@ def main() -> int:
     parser.add_argument("--running", type=int, default=160, help="requests that decode at once")
     parser.add_argument("--compute-ms", type=float, default=5.0, help="of a step, spent in matrix products")
     parser.add_argument("--rounds", type=int, default=60, help="medians are taken over so many")
-    parser.add_argument("--steps", type=int, default=10, help="of one turn")
+    parser.add_argument("--steps", type=int, default=20, help="of one turn")
     options = parser.parse_args()
     result = measure(options)
     print(json.dumps(result) if options.json else "\n".join(f"{name}: {value}" for name, value in result.items()))
@@ -59,6 +62,7 @@ def main() -> int:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     steps = options.rounds * options.steps + 10
     products = calibrate(options.compute_ms / 1000)
+    publishing.FOLD_EVERY_S *= 3  # since the engine is stepped a third of the time
     recorder = Recorder()
     engines = {
         "off": make_engine(NullRecorder(), options.running, steps, products),
@@ -66,7 +70,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "off_again": make_engine(NullRecorder(), options.running, steps, products),
     }
     endpoint = "tcp://127.0.0.1:*"
-    with Publisher(recorder, engines["on"].descriptor(), "bench", endpoint, endpoint) as publisher:
+    with TimedPublisher(recorder, engines["on"].descriptor(), "bench", endpoint, endpoint) as publisher:
         subscriber = subprocess.Popen([sys.executable, "-c", SUBSCRIBER, publisher.events_address])
         try:
             for engine in engines.values():
@@ -75,20 +79,39 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         finally:
             subscriber.terminate()
             subscriber.wait()
-    return figures(turns, options) | {"messages_sent": publisher.sent_messages, "messages_lost": recorder.lost}
+    folds_s = publisher.folds_s / publisher.sent_messages
+    return figures(turns, folds_s, products, options) | {
+        "messages_sent": publisher.sent_messages,
+        "messages_lost": recorder.lost,
+    }
 
 
-def figures(turns: list[dict[str, float]], options: argparse.Namespace) -> dict[str, Any]:
-    """`turns`: seconds of a step for each engine, round by round."""
+class TimedPublisher(publishing.Publisher):
+    """Keeps the processor time of its folds."""
+
+    folds_s = 0.0
+
+    def _fold_what_waits(self) -> None:
+        begun = time.thread_time()
+        super()._fold_what_waits()
+        self.folds_s += time.thread_time() - begun
+
+
+def figures(
+    turns: list[dict[str, float]], folds_s: float, products: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """`turns`: seconds of a step for each engine, round by round; `folds_s`: processor time of the folds of a step."""
     off = [(turn["off"] + turn["off_again"]) / 2 for turn in turns]
     on = [turn["on"] for turn in turns]
     return {
         "running": options.running,
         "compute_ms": options.compute_ms,
+        "products_per_step": products,
         "step_ms_off": median(off) * 1000,
         "ratio_step_publishing_on_off": median(mine / base for mine, base in zip(on, off, strict=True)),
         "ratio_step_off_off": median(turn["off_again"] / turn["off"] for turn in turns),
         "microseconds_per_step": median(mine - base for mine, base in zip(on, off, strict=True)) * 1e6,
+        "folds_microseconds_per_step": folds_s * 1e6,
         "rounds": len(turns),
         "steps_per_turn": options.steps,
     }
@@ -102,12 +125,12 @@ def take_turns(engines: dict[str, LLMEngine], number: int, steps: int) -> dict[s
 
 
 def turn(engine: LLMEngine, steps: int) -> float:
-    seconds = []
-    for _ in range(steps):
-        begun = time.perf_counter()
+    for _ in range(SETTLING_STEPS):
         engine.step()
-        seconds.append(time.perf_counter() - begun)
-    return median(seconds[SETTLING_STEPS:])
+    begun = time.perf_counter()
+    for _ in range(steps - SETTLING_STEPS):
+        engine.step()
+    return (time.perf_counter() - begun) / (steps - SETTLING_STEPS)
 
 
 def make_engine(recorder: NullRecorder, running: int, steps: int, products: int) -> LLMEngine:
@@ -138,9 +161,9 @@ class ComputingModel(NullModel):
         return super().execute(batch)
 
 
-LEFT = np.ones((160, 64), np.float32)
-RIGHT = np.ones((64, 64), np.float32)
-RESULT = np.empty((160, 64), np.float32)
+LEFT = np.ones((160, 240), np.float32)
+RIGHT = np.ones((240, 240), np.float32)
+RESULT = np.empty((160, 240), np.float32)
 
 
 def compute(products: int) -> None:
@@ -150,9 +173,8 @@ def compute(products: int) -> None:
 
 def calibrate(seconds: float) -> int:
     """Matrix products that take so long on this machine when nothing is in their way."""
-    compute(100)
-    best = min(timed(1000) for _ in range(20))
-    return max(1, round(1000 * seconds / best))
+    best = min(timed(50) for _ in range(20))
+    return max(1, round(50 * seconds / best))
 
 
 def timed(products: int) -> float:
