@@ -30,7 +30,7 @@ from kvxray_engine.engine import EngineConfig, LLMEngine
 from kvxray_engine.null_model import NullModel
 from kvxray_engine.request import NewRequest
 from kvxray_engine.step_batch import SamplingParams, ScheduledSequence
-from kvxray_engine.stream import publisher as publishing
+from kvxray_engine.stream.publisher import FOLD_EVERY_S, Publisher
 from kvxray_engine.stream.recorder import NullRecorder, Recorder
 
 PROMPT = 64
@@ -62,15 +62,15 @@ def main() -> int:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     steps = options.rounds * options.steps + 10
     products = calibrate(options.compute_ms / 1000)
-    publishing.FOLD_EVERY_S *= 3  # since the engine is stepped a third of the time
     recorder = Recorder()
     engines = {
         "off": make_engine(NullRecorder(), options.running, steps, products),
         "on": make_engine(recorder, options.running, steps, products),
         "off_again": make_engine(NullRecorder(), options.running, steps, products),
     }
-    endpoint = "tcp://127.0.0.1:*"
-    with TimedPublisher(recorder, engines["on"].descriptor(), "bench", endpoint, endpoint) as publisher:
+    endpoint, descriptor = "tcp://127.0.0.1:*", engines["on"].descriptor()
+    seldom = FOLD_EVERY_S * len(engines)  # since this engine is stepped a third of the time
+    with TimedPublisher(recorder, descriptor, "bench", endpoint, endpoint, fold_every_s=seldom) as publisher:
         subscriber = subprocess.Popen([sys.executable, "-c", SUBSCRIBER, publisher.events_address])
         try:
             for engine in engines.values():
@@ -86,7 +86,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-class TimedPublisher(publishing.Publisher):
+class TimedPublisher(Publisher):
     """Keeps the processor time of its folds."""
 
     folds_s = 0.0

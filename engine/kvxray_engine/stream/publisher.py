@@ -53,6 +53,7 @@ class Publisher:
         *,
         hash_width: int = 32,
         heartbeat_s: float = 1.0,
+        fold_every_s: float = FOLD_EVERY_S,
         replay_buffer: ReplayBuffer | None = None,
     ) -> None:
         """Binds both sockets. Raises `UserError` when an address is taken or makes no sense."""
@@ -62,6 +63,7 @@ class Publisher:
         self.incarnation = uuid.uuid4().hex
         self.hash_width = hash_width
         self.heartbeat_s = heartbeat_s
+        self.fold_every_s = fold_every_s
         self.replay = ReplayBuffer() if replay_buffer is None else replay_buffer
         self.sent_messages = 0
         self.failed_messages = 0
@@ -132,7 +134,7 @@ class Publisher:
 
     def _sleep(self, poller: zmq.Poller, next_heartbeat: float) -> None:
         """Until something is offered or asked, or it is time to fold or to give a sign of life."""
-        timeout = max(0.0, min(next_heartbeat - time.monotonic(), FOLD_EVERY_S))
+        timeout = max(0.0, min(next_heartbeat - time.monotonic(), self.fold_every_s))
         if self.recorder.handover.fall_asleep() and not self._stopping.is_set():
             poller.poll(int(timeout * 1000) + 1)
         self.recorder.handover.wake_up()
@@ -145,7 +147,7 @@ class Publisher:
         if dump is not None:
             self._begin_anew(*dump)
         waiting = sum(one.columns.num_rows for one in self._to_fold)
-        if self._to_fold and (waiting >= FOLD_ROWS or time.monotonic() - self._folded_at >= FOLD_EVERY_S):
+        if self._to_fold and (waiting >= FOLD_ROWS or time.monotonic() - self._folded_at >= self.fold_every_s):
             self._fold_what_waits()
         return bool(recorded)
 
