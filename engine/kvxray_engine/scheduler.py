@@ -136,7 +136,7 @@ class Scheduler:
             while self.manager.allocate_slots(request, num_new_tokens) is None:
                 preempted = True
                 victim = self._victim()
-                index -= self.running.index(victim) < index
+                index -= self.running.index(victim) < index  # those after it move up
                 plan.drop(victim)
                 self._preempt(victim, beneficiary=request)
                 if victim is request:
