@@ -109,7 +109,7 @@ FIGURES: tuple[FigureWords, ...] = (
         "Holders are not known, so leaks cannot be told.",
         "holders not known",
         second="leaked_only",
-        second_label="held by nobody else",
+        second_label="held by nobody living",
         alarm=True,
     ),
     FigureWords(

@@ -163,6 +163,7 @@ class RequestRow(Answer):
     shared_blocks: int = Field(description="Those of them that others hold too.")
     leaked_blocks: int = Field(description="Blocks it keeps after its end.")
     arrived_at: Time | None = Field(description="When it arrived; null when that was not seen.")
+    ended_at: Time | None = Field(description="When it finished, was aborted or failed; null while it has not.")
     ttft_s: Figure = Field(description="Seconds from arrival to first token.")
     preemptions: int = Field(description="Times it was preempted.")
 

@@ -105,6 +105,7 @@ def _row(request: FoldedRequest, blocks: int, shared: int, leaked: int) -> Reque
         shared_blocks=shared,
         leaked_blocks=leaked,
         arrived_at=iso_time_or_none(request.arrived_ns),
+        ended_at=iso_time_or_none(request.ended_ns),
         ttft_s=Figure(value=request.ttft_s, unit="seconds"),
         preemptions=request.preemptions,
     )

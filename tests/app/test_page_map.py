@@ -123,7 +123,7 @@ def test_leaked_block_that_the_living_hold_as_well_keeps_its_colour_and_gets_a_c
     backend.set_block(5, SHARED, 3, 16, flags=LEAKED)
     backend.send_delta([4, 5])
     legend = "inside('block_map', '.legend').textContent"
-    page.wait_for_function(f"{legend}.includes('leaked2, 1 held by nobody else')")
+    page.wait_for_function(f"{legend}.includes('leaked2, 1 held by nobody living')")
     page.wait_for_function(f"({CORNER})(5) === '{DARK.leaked}'")
     assert page.evaluate(PIXEL_LOW, 5) == DARK.shared
     assert page.evaluate(PIXEL_LOW, 4) not in (DARK.active, DARK.shared)

@@ -51,7 +51,7 @@ def test_a_leak_is_one_sentence_with_its_request_and_blocks(kind: Kind, why: str
     assert leak.blocks.tolist() == [1, 2, 3]
     finding = leak.finding("told", 1, 9, now.t_ns)
     assert finding.sentence == (
-        f"Leak: request agent-07/3, {why} 12 s ago, still holds 3 blocks, all of them held by nobody else (3.0 KiB)."
+        f"Leak: request agent-07/3, {why} 12 s ago, still holds 3 blocks, all of them held by nobody living (3.0 KiB)."
     )
     assert finding.subjects.blocks == (1, 2, 3)
     assert finding.subjects.requests == ("agent-07/3",)
@@ -104,7 +104,7 @@ def test_a_block_of_a_living_and_a_dead_holder_carries_one_leaked_hold() -> None
     assert leak.blocks.tolist() == [1, 2]
     assert leak.blocks_only.tolist() == [2]
     assert story.map.ref[1] == 2
-    assert ", still holds 2 blocks, 1 of them held by nobody else (1.0 KiB)." in leak.sentence(story.clock.now)
+    assert ", still holds 2 blocks, 1 of them held by nobody living (1.0 KiB)." in leak.sentence(story.clock.now)
 
 
 def test_blocks_that_only_the_dead_hold_are_counted_for_each_of_them() -> None:
@@ -136,10 +136,10 @@ def test_a_leak_of_shared_blocks_alone_says_so_and_bytes_are_told_only_where_the
     one = Leak(0, "r", "aborted", 0, blocks[:1], none, 1024)
     assert one.sentence(SECOND).endswith(" still holds 1 block, held by others too.")
     unsized = Leak(0, "r", "aborted", 0, blocks, blocks)
-    assert unsized.sentence(SECOND).endswith(" still holds 2 blocks, all of them held by nobody else.")
+    assert unsized.sentence(SECOND).endswith(" still holds 2 blocks, all of them held by nobody living.")
     assert "bytes_only" not in unsized.finding("told", 1, 0, SECOND).numbers
     large = Leak(0, "r", "aborted", 0, blocks, blocks, 737_280 * 10)
-    assert large.sentence(SECOND).endswith(" held by nobody else (14.1 MiB).")
+    assert large.sentence(SECOND).endswith(" held by nobody living (14.1 MiB).")
 
 
 def test_a_sequence_leaks_with_its_request() -> None:
@@ -167,7 +167,7 @@ def test_a_lease_leaks_after_its_deadline_and_a_pin_never() -> None:
     (leak,) = find_leaks(story.map, later(story, 8.1, 0))
     assert (
         leak.finding("told", 1, 0, deadline + 9 * SECOND).sentence
-        == "Leak: lease lease, expired 9 s ago, still holds 1 block, held by nobody else (1.0 KiB)."
+        == "Leak: lease lease, expired 9 s ago, still holds 1 block, held by nobody living (1.0 KiB)."
     )
 
 

@@ -3,7 +3,8 @@
 
 import { getJson } from "./address.js";
 import { el, setText } from "./elements.js";
-import { ENDED } from "./endings.js";
+
+const ENDED = new Set(["finished", "aborted", "failed"]);
 
 const PAUSE_MS = 500;
 const DOING = { running: "generating", waiting: "waiting", preempted: "preempted, will go on" };

@@ -54,7 +54,7 @@ export class Legend {
 // Of the leaked blocks, those that no living request needs: what a fix would give back at once.
 function leakedOnlyWords(table, written) {
   if (table.leakedOnly === table.leaked) return "";
-  return `, ${written(table.leakedOnly)} held by nobody else`;
+  return `, ${written(table.leakedOnly)} held by nobody living`;
 }
 
 /** A mark beside the title of an old picture, and a note where there is no picture yet. */

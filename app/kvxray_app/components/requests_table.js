@@ -2,7 +2,6 @@
 // keeps them lit and shows the text it generates.
 
 import { el, reconcile, setAttribute, setStyle, setText } from "./elements.js";
-import { ENDED, endingsOf } from "./endings.js";
 import { NO_DATA, count, duration, percent, seconds } from "./format.js";
 import { GeneratedText } from "./generated_text.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
@@ -25,7 +24,6 @@ class RequestsTable extends LiveView {
   constructor(context) {
     super(context);
     this.pointed = null;
-    this.endings = endingsOf(this.feed);
     this.text = new GeneratedText(this.data.source, () => this.selection.selectRequest(null));
     this.blocks = new RequestBlocks(this.data.source, this.selection);
     this.#build();
@@ -42,7 +40,6 @@ class RequestsTable extends LiveView {
     const rows = this.feed.summary?.requests ?? [];
     setText(this.counts, this.#counts());
     setText(this.head.children[5], BLOCKS[currentUnit()]);
-    this.endings.see(rows, this.feed.summary?.state?.time);
     setAttribute(this.nothing, "hidden", rows.length > 0);
     reconcile(
       this.rows,
@@ -126,7 +123,7 @@ class RequestsTable extends LiveView {
     const hit = row.prompt_tokens ? Math.min(1, row.hit_tokens / row.prompt_tokens) : null;
     const scheduled = row.status !== "waiting" || row.ttft_s?.value != null;
     setAttribute(node, "aria-selected", String(row.request_id === this.selection.request));
-    setAttribute(node, "data-ended", ENDED.has(row.status));
+    setAttribute(node, "data-ended", Boolean(row.ended_at));
     setAttribute(cells[1].children[1], "hidden", !row.leaked_blocks);
     setText(cells[1].firstChild, row.status);
     setText(cells[1].lastChild, row.preemptions ? `preempted ${count(row.preemptions)}×` : "");
@@ -146,9 +143,9 @@ class RequestsTable extends LiveView {
     setText(cells[7], this.#age(row));
   }
 
-  // An ended request ages no more; when it ended before anybody looked, that is not known here.
+  // An ended request ages no more.
   #age(row) {
-    const end = ENDED.has(row.status) ? this.endings.of(row) : Date.now();
+    const end = row.ended_at ? Date.parse(row.ended_at) : Date.now();
     return duration((end - Date.parse(row.arrived_at)) / 1000);
   }
 

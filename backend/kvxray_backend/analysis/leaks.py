@@ -100,7 +100,7 @@ class Leak:
         if not num_only:
             return f"{which}held by others too"
         size = f" ({_size(num_only * self.bytes_per_block)})" if self.bytes_per_block else ""
-        return f"{which}held by nobody else{size}"
+        return f"{which}held by nobody living{size}"
 
 
 def holder_of(finding: Finding) -> int:
