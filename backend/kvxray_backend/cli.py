@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -45,13 +46,9 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code."""
-    parser = build_parser()
-    options = parser.parse_args(arguments)
-    if options.command is None:
-        parser.print_help()
-        return 0
+    _give_output_somewhere_to_go()
     try:
-        return load_command(options.command).run(options)
+        return _run(arguments)
     except UserError as error:
         sys.stderr.write(f"kvxray: {error}\n")
         return error.exit_code
@@ -62,6 +59,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    return load_command(options.command).run(options)
+
+
+def _give_output_somewhere_to_go() -> None:
+    """A process started with its outputs closed has none; what it says then goes nowhere, and is no error."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (as long as the process)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -137,6 +137,7 @@ def check_database() -> Check:
     if not _installed("sqlalchemy") or not _installed("alembic"):
         return Check("Database", "optional", "Not looked for: that needs kvxray[dashboard].")
     from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
 
     from kvxray_backend.settings import load_settings
 
@@ -144,6 +145,8 @@ def check_database() -> Check:
         url = make_url(load_settings().database)
     except UserError as error:
         return Check("Database", "missing", str(error))
+    except ArgumentError:
+        return Check("Database", "missing", "KVXRAY_DATABASE_URL is no address such as sqlite:////home/me/kvxray.db.")
     if url.get_backend_name() != "sqlite":
         return Check("Database", "good", f"{url.render_as_string(hide_password=True)} (not contacted).")
     return _check_folder(Path(url.database or "").expanduser().parent, url.database or "")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx2
 import pytest
 from kvxray_backend.cli import COMMANDS, main
 from kvxray_backend.commands.demo import engine_command
@@ -186,3 +187,26 @@ def test_stopping_ends_the_engine() -> None:
     engine.start(on_early_exit=lambda: None)
     engine.stop()
     assert engine.early_exit_code is None
+
+
+def test_a_server_told_to_end_ends_without_a_failure(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kvxray_backend.cli", "serve", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        url = server.stderr.readline().split("open ")[1].split()[0]
+        assert httpx2.get(f"{url}/api/health", timeout=30).status_code == 200
+        server.terminate()
+        assert server.wait(30) == 0
+        assert server.stderr.read() == ""
+
+
+def test_with_its_outputs_closed_it_works_all_the_same() -> None:
+    command = f"exec {sys.executable} -m kvxray_backend.cli doctor >&- 2>&-"
+    assert subprocess.run(["sh", "-c", command], check=False, timeout=60).returncode == 0
+
+
+def test_doctor_says_what_is_wrong_with_an_address_of_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVXRAY_DATABASE_URL", "nonsense")
+    (database,) = [check for check in examine() if check.name == "Database"]
+    assert database.level == "missing"
+    assert "KVXRAY_DATABASE_URL" in database.sentence

@@ -9,8 +9,7 @@ import os
 import signal
 import sys
 import threading
-from types import FrameType
-from typing import Final, NoReturn
+from typing import Final
 
 from kvxray_engine.errors import UserError
 
@@ -71,7 +70,7 @@ def run_engine(options: argparse.Namespace) -> int:
 
 def run_all(options: argparse.Namespace) -> int:
     """Engine, backend and page; ends all of them when this process is told to stop."""
-    from kvxray_backend.commands.serve import serve
+    from kvxray_backend.commands.serve import leave, serve
     from kvxray_backend.engine_process import EngineProcess
     from kvxray_backend.settings import load_settings
 
@@ -91,7 +90,7 @@ def run_all(options: argparse.Namespace) -> int:
     settings = load_settings(sources=[source], **overrides)
     engine = EngineProcess(engine_command(options))
     # Until the server has its own handlers, and after it, a request to stop must still end the engine.
-    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGTERM, leave)
     try:
         if options.leak:
             sys.stderr.write(LEAK_NOTICE)
@@ -126,10 +125,6 @@ def port_number(text: str) -> int:
     if not 0 <= number <= 65_535:
         raise argparse.ArgumentTypeError(f"{text} is not a port (0 to 65535)")
     return number
-
-
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(0)
 
 
 def _stop_self() -> None:
