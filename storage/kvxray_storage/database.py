@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import sqlalchemy as sa
+from alembic.util import CommandError
 from kvxray_engine.errors import UserError
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
@@ -27,6 +29,10 @@ BUSY_TIMEOUT_S: Final = 5.0
 DIGEST_KEY_VARIABLE: Final = "KVXRAY_DIGEST_KEY"
 _DIGEST_KEY: Final = "digest_key"
 _WRITES: Final = "kvxray_writes"
+_SQLITE_DRIVERS: Final = ("sqlite", "sqlite+pysqlite")
+OPENING_ERRORS: Final = (sa.exc.SQLAlchemyError, CommandError, sqlite3.Error, OSError, ValueError)
+"""What a full disk, a damaged file or a server may raise while the database is opened. Settings of a connection go
+past SQLAlchemy, so that the driver's own errors come too; damaged text cannot be decoded, which is a ValueError."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,19 +104,19 @@ def open_database(url: str) -> Database:
         with _writing(engine) as connection:
             revision = schema.upgrade(connection)
             digest_key = _stored_digest_key(connection)
-    except sa.exc.DBAPIError as error:
-        engine.dispose()
-        raise UserError(why_not_opened(str(place), error)) from error
     except UserError:
         engine.dispose()
         raise
+    except OPENING_ERRORS as error:
+        engine.dispose()
+        raise UserError(why_not_opened(str(place), error)) from error
     return Database(engine, str(place), revision, digest_key)
 
 
 def _parse(url: str) -> sa.URL:
     try:
         address = sa.make_url(url)
-    except sa.exc.ArgumentError as error:
+    except (sa.exc.ArgumentError, ValueError) as error:
         raise UserError(
             f"{url!r} is not the address of a database; KVXRAY_DATABASE_URL takes sqlite:///PATH or postgresql://…."
         ) from error
@@ -121,6 +127,11 @@ def _parse(url: str) -> sa.URL:
         )
     if backend == "postgresql":
         return address
+    if address.drivername not in _SQLITE_DRIVERS:
+        raise UserError(
+            f"kvxray opens SQLite with Python's own driver, not with {address.drivername}; "
+            "write KVXRAY_DATABASE_URL as sqlite:///PATH."
+        )
     if address.database in (None, "", ":memory:"):
         raise UserError("The event log needs a file: set KVXRAY_DATABASE_URL to sqlite:///PATH.")
     return address.set(database=str(_prepare_file(Path(str(address.database)))))
@@ -128,7 +139,10 @@ def _parse(url: str) -> sa.URL:
 
 def _prepare_file(path: Path) -> Path:
     """Makes the folder; refuses what cannot be a database file."""
-    path = path.expanduser()
+    try:
+        path = path.expanduser()
+    except RuntimeError as error:
+        raise UserError(f"{path} names a home folder that is not there; correct KVXRAY_DATABASE_URL.") from error
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -147,13 +161,28 @@ def _prepare_file(path: Path) -> Path:
 def _engine(address: sa.URL, place: str) -> sa.Engine:
     try:
         if address.get_backend_name() == "postgresql":
-            return sa.create_engine(address, pool_pre_ping=True, connect_args={"connect_timeout": 5})
-        engine = sa.create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S})
-    except ModuleNotFoundError as error:
+            engine = sa.create_engine(address, pool_pre_ping=True, connect_args={"connect_timeout": 5})
+        else:
+            engine = sa.create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S})
+        # The options after the question mark are read only now; a bad one is to be named before anything is opened.
+        engine.dialect.create_connect_args(address)
+    except ImportError as error:
         raise UserError(f"{place} needs a driver that is not installed: pip install 'kvxray[postgres]'.") from error
-    sa.event.listen(engine, "connect", _set_up_connection)
-    sa.event.listen(engine, "begin", _begin)
+    except sa.exc.NoSuchModuleError as error:
+        raise UserError(_unknown_driver(address)) from error
+    except (sa.exc.ArgumentError, TypeError, ValueError) as error:
+        raise UserError(f"An option in KVXRAY_DATABASE_URL cannot be read ({error}); correct it.") from error
+    if engine.dialect.is_async:
+        raise UserError(_unknown_driver(address))
+    if engine.dialect.name == "sqlite":
+        sa.event.listen(engine, "connect", _set_up_connection)
+        sa.event.listen(engine, "begin", _begin)
     return engine
+
+
+def _unknown_driver(address: sa.URL) -> str:
+    driver = address.drivername.partition("+")[2]
+    return f"kvxray does not know the driver {driver!r}; write KVXRAY_DATABASE_URL as postgresql+psycopg://…."
 
 
 def _set_up_connection(connection: DBAPIConnection, _: object) -> None:

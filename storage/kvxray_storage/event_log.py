@@ -13,14 +13,16 @@ from types import TracebackType
 from typing import Final
 
 import msgspec
+from kvxray_engine.errors import UserError
 from kvxray_engine.stream.codec import Message, encode_descriptor
 from kvxray_engine.stream.schema import Descriptor, Name
 
-from kvxray_storage.database import Database
+from kvxray_storage.database import OPENING_ERRORS, Database
 from kvxray_storage.epoch_directory import EpochDirectory
 from kvxray_storage.epoch_progress import Admission, Arrival
 from kvxray_storage.log_writer import LogWriter
 from kvxray_storage.records import Cursor, EpochKey, FindingRow, Gap, Keyframe, LogStats, OpenedEpoch, Repair
+from kvxray_storage.refusals import why_not_opened
 from kvxray_storage.write_queue import RECORD_BYTES, Arrived, WriteQueue, message_bytes
 from kvxray_storage.writer_claim import WriterClaim
 
@@ -44,16 +46,21 @@ class EventLog:
         chunk_seconds: float = 0.25,
         max_queue_bytes: int = 64 << 20,
     ) -> None:
-        """Raises UserError when another kvxray writes to the database."""
+        """Raises UserError when another kvxray writes to the database, or what it holds cannot be read."""
         self._claim = WriterClaim(database.path)
-        self._directory = EpochDirectory(database)
+        try:
+            self._directory = EpochDirectory(database)
+            stored_events, num_chunks = self._directory.totals()
+        except OPENING_ERRORS as error:
+            self._claim.release()
+            raise UserError(why_not_opened(database.place, error)) from error
         self._changed = threading.Condition()
         self._queue = WriteQueue(max_queue_bytes)
         self._admissions: dict[EpochKey, Admission] = {}
         self._dropped = self._dropped_events = self._duplicates = 0
         self._closed = False
         self._writer = LogWriter(database, self._queue, self._changed, chunk_events, chunk_seconds)
-        self._writer.stored_events, self._writer.num_chunks = self._directory.totals()
+        self._writer.stored_events, self._writer.num_chunks = stored_events, num_chunks
         self._chunk_events = chunk_events
         self._writer.start()
 

@@ -11,6 +11,7 @@ _REASONS: Final = (
     ("no space left", "the disk is full; free some space"),
     ("database is locked", "another program keeps it locked; close that program"),
     ("not a database", "it is not a database; choose another file with KVXRAY_DATABASE_URL"),
+    ("decode", "it is damaged; choose another file with KVXRAY_DATABASE_URL or restore a copy"),
     ("malformed", "it is damaged; choose another file with KVXRAY_DATABASE_URL or restore a copy"),
     ("readonly", "it is not writable; change its permissions or choose another file with KVXRAY_DATABASE_URL"),
     ("read-only", "it is not writable; change its permissions or choose another file with KVXRAY_DATABASE_URL"),
@@ -25,7 +26,7 @@ _REASONS: Final = (
 """Words in a driver's message (lower case, the first match counts), and what they mean."""
 
 
-def why_not_opened(place: str, error: sa.exc.SQLAlchemyError) -> str:
+def why_not_opened(place: str, error: Exception) -> str:
     """For a database that could not be opened at all."""
     return f"The database at {place} cannot be used: {_reason(error)}."
 
@@ -35,7 +36,7 @@ def why_not_written(place: str, error: sa.exc.SQLAlchemyError) -> str:
     return f"The database at {place} takes no writes: {_reason(error)}, and kvxray goes on by itself."
 
 
-def _reason(error: sa.exc.SQLAlchemyError) -> str:
+def _reason(error: Exception) -> str:
     text = str(getattr(error, "orig", None) or error)
     for words, reason in _REASONS:
         if words in text.lower():

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from kvxray_engine.errors import UserError
 
+from kvxray_storage.refusals import why_not_opened
+
 try:
     import fcntl
 except ModuleNotFoundError:  # pragma: no cover - Windows has no such locks, and gets no claim
@@ -24,7 +26,10 @@ class WriterClaim:
         self._descriptor: int | None = None
         if database is None or fcntl is None:
             return
-        descriptor = os.open(f"{database}-writer", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = os.open(f"{database}-writer", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UserError(why_not_opened(str(database), error)) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 
 import pytest
@@ -11,6 +12,7 @@ from alembic.migration import MigrationContext
 from kvxray_engine.errors import UserError
 from kvxray_storage import models, schema
 from kvxray_storage.database import open_database
+from kvxray_storage.event_log import EventLog
 from sqlalchemy.dialects import postgresql
 
 
@@ -151,6 +153,11 @@ def test_a_place_without_write_permission_is_refused(tmp_path, monkeypatch):
         ("mysql://host/db", "SQLite or PostgreSQL, not in mysql"),
         ("sqlite://", "needs a file"),
         ("sqlite:///:memory:", "needs a file"),
+        ("postgresql+foo://x", "does not know the driver 'foo'.*postgresql.psycopg://"),
+        ("postgresql://host:port/db", "is not the address of a database"),
+        ("sqlite+aiosqlite:////nowhere/x.db", "Python's own driver, not with sqlite.aiosqlite; .* sqlite:///PATH"),
+        ("sqlite+pysqlcipher:////nowhere/x.db", "Python's own driver, not with sqlite.pysqlcipher"),
+        ("sqlite:///~no-such-user/x.db", "names a home folder that is not there"),
     ],
 )
 def test_an_address_that_cannot_work_is_refused_in_one_sentence(url, sentence):
@@ -162,3 +169,72 @@ def test_an_address_that_cannot_work_is_refused_in_one_sentence(url, sentence):
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path):
     with pytest.raises(UserError, match="is a folder, not a database"):
         open_database(url_of(tmp_path))
+
+
+def test_an_option_that_cannot_be_read_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"An option in KVXRAY_DATABASE_URL cannot be read \(.*abc.*\); correct it\.$"):
+        open_database(url_of(tmp_path / "kvxray.db") + "?timeout=abc")
+
+
+class FullDisk(sqlite3.Connection):
+    """Lets nothing be written: the file may not grow by a page."""
+
+    def cursor(self, *arguments):
+        self.execute("PRAGMA max_page_count=1")
+        return super().cursor(*arguments)
+
+
+class NoWal(sqlite3.Cursor):
+    def execute(self, statement, *arguments):
+        if "journal_mode" in statement:
+            raise sqlite3.OperationalError("database or disk is full")
+        return super().execute(statement, *arguments)
+
+
+class NoRoomForWal(sqlite3.Connection):
+    """The disk is full before the mode is written."""
+
+    def cursor(self, *_):
+        return super().cursor(NoWal)
+
+
+@pytest.mark.parametrize("connection", [FullDisk, NoRoomForWal])
+def test_a_full_disk_at_the_start_is_said_in_one_sentence(tmp_path, monkeypatch, connection):
+    path = tmp_path / "kvxray.db"
+    connect = sqlite3.dbapi2.connect
+    monkeypatch.setattr(
+        "sqlite3.dbapi2.connect", lambda *given, **named: connect(*given, **{**named, "factory": connection})
+    )
+    with pytest.raises(UserError) as refusal:
+        open_database(url_of(path))
+    assert str(refusal.value) == f"The database at {path} cannot be used: the disk is full; free some space."
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_database_whose_pages_were_scrambled_opens_or_is_refused_in_one_sentence(tmp_path, seed):
+    path = tmp_path / "kvxray.db"
+    open_database(url_of(path)).close()
+    content = bytearray(path.read_bytes())
+    chance = random.Random(seed)
+    for _ in range(400):
+        # The header stays: without it the file would be no database at all.
+        content[chance.randrange(100, len(content))] = chance.randrange(256)
+    path.write_bytes(content)
+    try:
+        database = open_database(url_of(path))
+        try:
+            EventLog(database).close()
+        finally:
+            database.close()
+    except UserError as refusal:
+        assert str(path) in str(refusal)
+        assert "\n" not in str(refusal)
+
+
+def test_text_that_cannot_be_decoded_is_said_to_be_damage(tmp_path):
+    path = tmp_path / "kvxray.db"
+    open_database(url_of(path)).close()
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"CREATE TABLE", b"\xff\xfeEATE TABLE"))
+    with pytest.raises(UserError, match="is damaged; choose another file with KVXRAY_DATABASE_URL or restore a copy"):
+        open_database(url_of(path))
