@@ -1,12 +1,14 @@
 """The other end: two sockets to one publisher, its events and its answers. Knows frames, not what they mean.
 
 Nothing here blocks longer than asked, and nothing received is believed: payloads are handed on as bytes, to be decoded
-by whoever decides.
+by whoever decides. libzmq gives up a connection for good when its other end breaks the protocol, one frame above the
+limit included; so sockets that stay silent are made anew.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
@@ -19,6 +21,10 @@ from kvxray_engine.stream.codec import MAX_PAYLOAD_BYTES
 from kvxray_engine.stream.snapshot import MAX_SNAPSHOT_BYTES
 
 RECEIVE_QUEUE_MESSAGES: Final = 10_000
+# A publisher of ours is heard every second: after three without it there is little to lose.
+SILENT_S: Final = 3.0
+# An answer may be large and its way slow: a socket that is waited on is given more time.
+UNANSWERED_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +71,12 @@ class Subscriber:
         sense.
         """
         self._context = zmq.Context()
-        self._events = self._context.socket(zmq.SUB)
-        self._events.setsockopt(zmq.RCVHWM, RECEIVE_QUEUE_MESSAGES)
-        self._events.setsockopt(zmq.MAXMSGSIZE, MAX_PAYLOAD_BYTES)
-        self._events.setsockopt(zmq.SUBSCRIBE, b"")
-        self._dealer = self._context.socket(zmq.DEALER) if replay else None
         self._poller = zmq.Poller()
-        self._connect(self._events, events)
-        if self._dealer is not None and replay:
-            self._dealer.setsockopt(zmq.MAXMSGSIZE, MAX_SNAPSHOT_BYTES)
-            self._connect(self._dealer, replay)
+        self._events_address, self._replay_address = events, replay
+        self._heard_s = time.monotonic()
+        self._asked_s: float | None = None
+        self._events = self._open_events()
+        self._dealer = self._open_dealer(replay) if replay else None
 
     def __enter__(self) -> Subscriber:
         return self
@@ -93,14 +95,28 @@ class Subscriber:
         return self._dealer is not None
 
     def receive(self, timeout_s: float, limit: int = 256) -> list[Received]:
-        """All that has come, at most `limit` of each socket; waits up to `timeout_s` for the first."""
+        """All that has come, at most `limit` of each socket; waits up to `timeout_s` for the first.
+
+        Nothing come, and nothing for a while: the sockets are made anew, and what was on its way is lost.
+        """
         ready = dict(self._poller.poll(math.ceil(timeout_s * 1000)))
         received: list[Received] = []
         if self._dealer is not None and self._dealer in ready:
             received += [_answer(frames) for frames in _drain(self._dealer, limit)]
+            self._asked_s = None
         if self._events in ready:
             received += [_event(frames) for frames in _drain(self._events, limit)]
+            self._heard_s = time.monotonic()
+        if not received:
+            self._reconnect_when_silent(time.monotonic())
         return received
+
+    def reconnect(self) -> None:
+        """Makes both sockets anew; what they had received and not handed on, and what was asked, is lost."""
+        self._close(self._events)
+        self._events = self._open_events()
+        self._heard_s = time.monotonic()
+        self._reconnect_dealer()
 
     def has_waiting(self) -> bool:
         """Whether something could be received at once."""
@@ -116,11 +132,43 @@ class Subscriber:
 
     def _ask(self, frames: list[bytes]) -> None:
         assert self._dealer is not None, "this subscriber has no replay address"
+        if self._asked_s is None:
+            self._asked_s = time.monotonic()
         try:
             self._dealer.send_multipart([b"", *frames], zmq.NOBLOCK)
         except zmq.Again:
             # No peer and a full queue: the asker has a deadline and asks again.
             return
+
+    def _reconnect_when_silent(self, now_s: float) -> None:
+        if now_s - self._heard_s > SILENT_S:
+            self.reconnect()
+        elif self._asked_s is not None and now_s - self._asked_s > UNANSWERED_S:
+            self._reconnect_dealer()
+
+    def _reconnect_dealer(self) -> None:
+        self._asked_s = None
+        if self._dealer is not None and self._replay_address:
+            self._close(self._dealer)
+            self._dealer = self._open_dealer(self._replay_address)
+
+    def _open_events(self) -> zmq.Socket[bytes]:
+        socket = self._context.socket(zmq.SUB)
+        socket.setsockopt(zmq.RCVHWM, RECEIVE_QUEUE_MESSAGES)
+        socket.setsockopt(zmq.MAXMSGSIZE, MAX_PAYLOAD_BYTES)
+        socket.setsockopt(zmq.SUBSCRIBE, b"")
+        self._connect(socket, self._events_address)
+        return socket
+
+    def _open_dealer(self, endpoint: str) -> zmq.Socket[bytes]:
+        socket = self._context.socket(zmq.DEALER)
+        socket.setsockopt(zmq.MAXMSGSIZE, MAX_SNAPSHOT_BYTES)
+        self._connect(socket, endpoint)
+        return socket
+
+    def _close(self, socket: zmq.Socket[bytes]) -> None:
+        self._poller.unregister(socket)
+        socket.close(linger=0)
 
     def _connect(self, socket: zmq.Socket[bytes], endpoint: str) -> None:
         socket.setsockopt(zmq.LINGER, 0)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import socketserver
+import threading
 import time
 from collections.abc import Callable, Iterator
 
 import pytest
+import zmq
 from kvxray_engine.errors import UserError
 from kvxray_engine.stream import snapshot
 from kvxray_engine.stream.block_map import BlockMap
-from kvxray_engine.stream.codec import decode
+from kvxray_engine.stream.codec import MAX_PAYLOAD_BYTES, decode
 from kvxray_engine.stream.handover import Handover
 from kvxray_engine.stream.publisher import Publisher
 from kvxray_engine.stream.subscriber import Published, Received, Replayed, ReplayEnded, SnapshotAnswered, Subscriber
@@ -139,3 +143,66 @@ def test_strange_requests_are_ignored(publisher: Publisher, subscriber: Subscrib
     for frames in ([b"no delimiter"], [b"", b"unknown"], [b"", b"replay", b"x", b"y"], [b"", b"replay"]):
         subscriber._dealer.send_multipart(frames)  # type: ignore[union-attr]
     assert snapshot_of(subscriber).num_blocks == NUM_BLOCKS
+
+
+def test_a_frame_above_the_limit_does_not_make_the_subscriber_deaf() -> None:
+    with zmq.Context() as context, context.socket(zmq.PUB) as first:
+        first.setsockopt(zmq.LINGER, 0)
+        port = first.bind_to_random_port("tcp://127.0.0.1")
+        with Subscriber(f"tcp://127.0.0.1:{port}") as subscriber:
+            _publish_until_heard(first, subscriber)
+            first.send_multipart([b"", bytes(MAX_PAYLOAD_BYTES + 1)])
+            _publish_until_heard(first, subscriber, b"after")
+
+
+def test_something_else_at_the_address_does_not_make_the_subscriber_deaf() -> None:
+    class Nonsense(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.sendall(os.urandom(4096))
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Nonsense) as server:
+        port = server.server_address[1]
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        subscriber = Subscriber(f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port}")
+        thread.join()
+    with subscriber, zmq.Context() as context, context.socket(zmq.PUB) as good:
+        good.setsockopt(zmq.LINGER, 0)
+        _bind_when_free(good, f"tcp://127.0.0.1:{port}")
+        _publish_until_heard(good, subscriber)
+
+
+def test_nothing_is_lost_on_a_connection_that_is_heard() -> None:
+    with zmq.Context() as context, context.socket(zmq.PUB) as publisher:
+        port = publisher.bind_to_random_port("tcp://127.0.0.1")
+        # Nobody answers there: the dealer may be made anew, the events go on.
+        with Subscriber(f"tcp://127.0.0.1:{port}", "tcp://127.0.0.1:1") as subscriber:
+            _publish_until_heard(publisher, subscriber)
+            subscriber._asked_s = time.monotonic() - 60
+            assert subscriber.receive(0.0) == []
+            assert subscriber._asked_s is None
+            publisher.send_multipart([b"", b"one more"])
+            wait_for(subscriber, lambda got: Published(b"one more") in got)
+
+
+def _publish_until_heard(publisher: zmq.Socket[bytes], subscriber: Subscriber, payload: bytes = b"hello") -> None:
+    deadline = time.monotonic() + 10
+    while True:
+        publisher.send_multipart([b"", payload])
+        if Published(payload) in subscriber.receive(0.05):
+            break
+        assert time.monotonic() < deadline, "the subscriber is deaf"
+    # What was sent meanwhile is not to be taken for what comes later.
+    while subscriber.receive(0.1):
+        pass
+
+
+def _bind_when_free(socket: zmq.Socket[bytes], address: str) -> None:
+    deadline = time.monotonic() + 5
+    while True:
+        try:
+            socket.bind(address)
+            return
+        except zmq.ZMQError:
+            assert time.monotonic() < deadline, f"{address} stays taken"
+            time.sleep(0.05)
