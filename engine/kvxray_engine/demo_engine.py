@@ -21,7 +21,7 @@ from kvxray_engine.step_batch import StepModel
 from kvxray_engine.stream.publisher import Publisher
 from kvxray_engine.stream.recorder import Recorder
 from kvxray_engine.tokenizer import Tokenizer
-from kvxray_engine.workload import Workload, WorkloadConfig
+from kvxray_engine.workload import Workload, WorkloadConfig, least_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,9 @@ SIZINGS = {
 IDLE_S = 0.1
 """Rest after a step that had nothing to compute: all think, or those that wait do not fit."""
 
+MAX_AGENTS = 1000
+"""Each is asked at every turn of the loop, and far fewer than these keep the engine busy for good."""
+
 MAX_NUM_SEQS = 16
 MAX_NUM_BATCHED_TOKENS = 192
 
@@ -73,7 +76,7 @@ class DemoOptions:
 def run(options: DemoOptions) -> int:
     """Runs until SIGTERM or SIGINT. One JSON line on standard output says when and where it is ready.
 
-    Raises UserError when it cannot start: a port in use, an unknown model, a pool too large.
+    Raises UserError when it cannot start: a port in use, an unknown model, a pool too large or too small.
     """
     _check(options)
     with stop_on_signals() as stopping:
@@ -110,6 +113,10 @@ def _check(options: DemoOptions) -> None:
         raise UserError(f"There is no model called {options.model}: choose {' or '.join(SIZINGS)}.")
     if options.agents < 1:
         raise UserError("The demo needs at least one agent: give --agents 1 or more.")
+    if options.agents > MAX_AGENTS:
+        raise UserError(f"The demo has at most {MAX_AGENTS:,} agents: give --agents {MAX_AGENTS} or fewer.")
+    if options.block_size < 1:
+        raise UserError("A block holds at least one token: give --block-size 1 or more.")
     for port in (options.events_port, options.replay_port, options.api_port):
         check_port(port)
 
@@ -118,7 +125,7 @@ def _load(options: DemoOptions) -> tuple[StepModel, Tokenizer, str]:
     """The model asked for, or the tiny one where it cannot be had; its tokenizer and name."""
     import torch
 
-    from kvxray_engine.model_loading import load_model
+    from kvxray_engine.model_loading import open_model
     from kvxray_engine.model_store import fetch_smollm2
 
     torch.set_num_threads(options.threads or default_threads(os.cpu_count() or 1))
@@ -129,8 +136,21 @@ def _load(options: DemoOptions) -> tuple[StepModel, Tokenizer, str]:
         except UserError as error:
             sys.stderr.write(f"kvxray: {str(error).rstrip('.')}; the demo runs the built-in tiny model instead.\n")
             name = "tiny"
-    blocks = options.num_kv_blocks or SIZINGS[name].num_kv_blocks
-    return *load_model(name, blocks, options.block_size), name
+    blocks = SIZINGS[name].num_kv_blocks if options.num_kv_blocks is None else options.num_kv_blocks
+    opened = open_model(name)
+    _check_pool(blocks, options.block_size, opened.tokenizer)
+    return opened.with_cache(blocks, options.block_size, "float32"), opened.tokenizer, name
+
+
+def _check_pool(num_blocks: int, block_size: int, tokenizer: Tokenizer) -> None:
+    """UserError unless any task of an agent can begin in a pool of this size."""
+    tokens = least_context(tokenizer)
+    least = -(-tokens // block_size) + 1
+    if num_blocks < least:
+        raise UserError(
+            f"The demo's agents need a pool of at least {least} blocks of {block_size} tokens with this model "
+            f"({num_blocks} given): raise --num-kv-blocks."
+        )
 
 
 def _engine_config(options: DemoOptions) -> EngineConfig:

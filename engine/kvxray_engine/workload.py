@@ -22,6 +22,9 @@ MAX_LEAKED_SHARE = 0.4
 LONGEST_SYSTEM_PROMPT = 1200
 """Tokens: a tokenizer that needs more (a token a byte) gets the short one."""
 
+OPENINGS_SAMPLED = 8
+"""Of each task, to know how long one can be."""
+
 
 @dataclass(frozen=True, slots=True)
 class WorkloadConfig:
@@ -38,6 +41,36 @@ class WorkloadConfig:
     max_context_tokens: int = 2400  # a longer conversation ends
     temperature: float = 0.7
     top_p: float = 0.95
+
+
+def system_prompt_for(tokenizer: Tokenizer) -> str:
+    """The prompt all agents share, in the length that suits the tokenizer."""
+    long = len(tokenizer.encode(SYSTEM_PROMPT)) > LONGEST_SYSTEM_PROMPT
+    return SHORT_SYSTEM_PROMPT if long else SYSTEM_PROMPT
+
+
+def lines_of_data(config: WorkloadConfig, system_prompt: str) -> tuple[int, int]:
+    """Fewest and most lines of a tool result: with a token a byte a text costs four times the tokens."""
+    scale = 4 if system_prompt is SHORT_SYSTEM_PROMPT else 1
+    low, high = config.data_lines
+    return max(1, low // scale), max(1, high // scale)
+
+
+def least_context(tokenizer: Tokenizer, config: WorkloadConfig | None = None) -> int:
+    """Tokens that the pool must hold so that any task can begin: its first message and the longest answer to it.
+
+    The longest of several openings of each task, since how long their data are is chance.
+    """
+    config = config or WorkloadConfig()
+    system_prompt = system_prompt_for(tokenizer)
+    _, lines = lines_of_data(config, system_prompt)
+    longest = 0
+    for task in TASKS:
+        for seed in range(OPENINGS_SAMPLED):
+            opening = {"role": "user", "content": task.turn(0, Random(seed), lines)}
+            messages = [{"role": "system", "content": system_prompt}, opening]
+            longest = max(longest, len(tokenizer.apply_chat_template(messages)))
+    return longest + config.answer_tokens[1]
 
 
 @dataclass(slots=True)
@@ -70,19 +103,10 @@ class Workload:
         self.config = config or WorkloadConfig()
         self.ticks = 0
         self.cancelled = 0
-        self.system_prompt = self._system_prompt()
+        self.system_prompt = system_prompt_for(tokenizer)
         start = Random(f"{self.config.seed}")
         self.agents = [Agent(number, start.randint(0, self.config.first_ticks)) for number in range(self.config.agents)]
         self._answering: dict[str, Agent] = {}
-
-    def _system_prompt(self) -> str:
-        long = len(self.tokenizer.encode(SYSTEM_PROMPT)) > LONGEST_SYSTEM_PROMPT
-        return SHORT_SYSTEM_PROMPT if long else SYSTEM_PROMPT
-
-    @property
-    def scale(self) -> int:
-        """By what tool results are cut: with a token a byte a text costs four times the tokens."""
-        return 4 if self.system_prompt is SHORT_SYSTEM_PROMPT else 1
 
     def tick(self) -> None:
         """Agents whose thinking is over send their message."""
@@ -109,17 +133,19 @@ class Workload:
         if agent.turn >= agent.turns:
             self._begin_task(agent)
         config, rng = self.config, agent.rng
-        low, high = config.data_lines
-        lines = rng.randint(max(1, low // self.scale), max(1, high // self.scale))
+        lines = rng.randint(*lines_of_data(config, self.system_prompt))
         agent.messages.append({"role": "user", "content": agent.task.turn(agent.turn, rng, lines)})
         max_tokens = rng.randint(*config.answer_tokens)
         prompt = self.tokenizer.apply_chat_template(agent.messages)
         limit = min(config.max_context_tokens, self.engine.max_model_len)
         if len(prompt) + max_tokens > limit:
-            assert agent.turn, f"the first message of a task must fit {limit} tokens"
-            agent.turn = agent.turns
-            self._speak(agent)
-            return
+            if agent.turn:
+                agent.turn = agent.turns
+                self._speak(agent)
+                return
+            # Rare in a pool that passed `least_context`, which only samples. What is shared stands in front, and stays.
+            max_tokens = max(1, min(max_tokens, limit - len(prompt)))
+            prompt = prompt[: limit - max_tokens]
         agent.cancel_after = rng.randint(2, max(2, max_tokens // 2)) if rng.random() < config.cancelled_share else 0
         agent.request_id = f"agent-{agent.number:02d}.task-{agent.task_number}.turn-{agent.turn + 1}"
         agent.answer = []

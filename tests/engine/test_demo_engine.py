@@ -83,11 +83,22 @@ def test_without_the_files_of_smollm2_it_says_so_and_runs_tiny(monkeypatch, caps
     [
         (DemoOptions(model="huge"), "no model called huge: choose smollm2 or tiny"),
         (DemoOptions(model="tiny", agents=0), "at least one agent"),
+        (DemoOptions(model="tiny", agents=1_000_000), "at most 1,000 agents"),
+        (DemoOptions(model="tiny", block_size=0), "at least one token"),
     ],
 )
 def test_what_cannot_be_started_is_refused_in_one_sentence(options: DemoOptions, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         demo_engine.run(options)
+
+
+@pytest.mark.parametrize("blocks", [-1, 0, 1, 2, 50, 60])
+def test_a_pool_too_small_for_the_agents_is_refused_before_it_is_ready(blocks: int, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(demo_engine, "default_threads", lambda cores: 1)
+    options = DemoOptions(model="tiny", num_kv_blocks=blocks, events_port=0, replay_port=0, api_port=0)
+    with pytest.raises(UserError, match=r"at least \d+ blocks of 16 tokens .*: raise --num-kv-blocks"):
+        serve(options, threading.Event())
+    assert capsys.readouterr().out == ""
 
 
 def test_a_port_in_use_is_refused_before_anything_is_loaded() -> None:

@@ -9,7 +9,7 @@ from kvxray_engine.engine import EngineConfig, LLMEngine
 from kvxray_engine.null_model import NullModel
 from kvxray_engine.stream.schema import RequestStatus
 from kvxray_engine.tokenizer import ByteTokenizer
-from kvxray_engine.workload import MAX_LEAKED_SHARE, Workload, WorkloadConfig
+from kvxray_engine.workload import MAX_LEAKED_SHARE, Workload, WorkloadConfig, least_context
 
 
 class Demo:
@@ -97,6 +97,20 @@ def test_with_the_fault_cancelled_requests_hold_their_blocks_and_the_demo_lives_
     assert MAX_LEAKED_SHARE < len(leaked) / demo.engine.pool.usable_blocks < MAX_LEAKED_SHARE + 0.25
     before = len(demo.ended)
     assert len(demo.run(500).ended) > before
+
+
+def test_in_the_least_pool_every_task_begins_and_is_answered() -> None:
+    demo = Demo(num_blocks=-(-least_context(ByteTokenizer()) // 16) + 1).run(4000)
+    tasks = {request_id.split(".turn")[0] for request_id, _ in demo.ended}
+    assert len(tasks) > 20
+    assert all(reason in {"length", "stop", "abort"} for _, reason in demo.ended)
+
+
+@pytest.mark.parametrize("num_blocks", [2, 20, 50])
+def test_a_task_that_does_not_fit_is_cut_short(num_blocks: int) -> None:
+    demo = Demo(num_blocks=num_blocks, agents=3, cancelled_share=0.0).run(1500)
+    assert len(demo.ended) > 3
+    assert {reason for _, reason in demo.ended} <= {"length", "stop"}
 
 
 def test_a_real_vocabulary_gets_the_long_system_prompt() -> None:
