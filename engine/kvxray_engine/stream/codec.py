@@ -18,6 +18,8 @@ from kvxray_engine.stream.schema import MAX_ORDINAL, NO_ORDINAL, SCHEMA_VERSION,
 
 MAX_PAYLOAD_BYTES: Final = 64 << 20
 MAX_TEXT: Final = 512
+# More than any accelerator has room for; the state keeps some 50 bytes for each.
+MAX_BLOCKS: Final = 1 << 24
 HASH_WIDTHS: Final = (8, 16, 32)
 MESSAGE_TYPES: Final = ("events", "heartbeat", "descriptor")
 
@@ -86,7 +88,9 @@ def decode_descriptor(data: bytes) -> Descriptor:
         descriptor = _DESCRIPTOR.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise BadMessage(f"The descriptor of the source cannot be read: {error}.") from error
-    if not 0 < descriptor.num_blocks <= MAX_ORDINAL or not 0 < descriptor.block_size <= 65_535:
+    if descriptor.num_blocks > MAX_BLOCKS:
+        raise BadMessage(f"The descriptor names {descriptor.num_blocks:,} blocks; at most {MAX_BLOCKS:,} are followed.")
+    if descriptor.num_blocks <= 0 or not 0 < descriptor.block_size <= 65_535:
         raise BadMessage("The descriptor names an impossible number of blocks or block size.")
     if not -1 <= descriptor.null_block < descriptor.num_blocks:
         raise BadMessage("The descriptor names a null block outside its blocks.")

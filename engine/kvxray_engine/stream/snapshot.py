@@ -16,12 +16,11 @@ import zstandard
 from numpy.typing import NDArray
 
 from kvxray_engine.stream.block_map import BlockMap
-from kvxray_engine.stream.codec import MAX_PAYLOAD_BYTES, BadMessage, decode_descriptor, encode_descriptor
+from kvxray_engine.stream.codec import MAX_BLOCKS, MAX_PAYLOAD_BYTES, BadMessage, decode_descriptor, encode_descriptor
 from kvxray_engine.stream.request_table import ROW
 from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, Name
 
 SNAPSHOT_VERSION: Final = 1
-MAX_BLOCKS: Final = 1 << 26
 MAX_SNAPSHOT_BYTES: Final = 16 * MAX_PAYLOAD_BYTES
 
 _MAGIC: Final = b"KVXS"

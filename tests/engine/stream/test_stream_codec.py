@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kvxray_engine.stream.codec import BadMessage, decode, encode
+from kvxray_engine.stream.codec import MAX_BLOCKS, BadMessage, decode, decode_descriptor, encode, encode_descriptor
 from kvxray_engine.stream.columns import COLUMN_TYPES, Columns
 from kvxray_engine.stream.recorded import to_message
 from kvxray_engine.stream.schema import ROW_KINDS, SCHEMA_VERSION, Cause, Kind, Name
 
-from tests.engine.stream.scripted_pool import ScriptedPool
+from tests.engine.stream.scripted_pool import ScriptedPool, descriptor
 
 
 def payload(seed: int = 3, steps: int = 6) -> bytes:
@@ -110,3 +110,11 @@ def test_names_keep_their_fields() -> None:
     (recorded,), _ = pool.recorder.handover.take()
     message = to_message(recorded, "test", "life-1", 32)
     assert decode(encode(message.header, message.columns)).header.names == (name,)
+
+
+def test_a_descriptor_of_more_blocks_than_can_be_followed_is_refused_in_one_sentence() -> None:
+    largest = msgspec.structs.replace(descriptor(16), num_blocks=MAX_BLOCKS)
+    assert decode_descriptor(encode_descriptor(largest)).num_blocks == MAX_BLOCKS
+    for num_blocks in (MAX_BLOCKS + 1, 2**31 - 1):
+        with pytest.raises(BadMessage, match=r"at most 16,777,216 are followed\.$"):
+            decode_descriptor(encode_descriptor(msgspec.structs.replace(largest, num_blocks=num_blocks)))
