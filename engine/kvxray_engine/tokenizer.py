@@ -97,7 +97,7 @@ class ChatTemplate:
         """The conversation as text, up to where the assistant's answer begins."""
         try:
             return self._template.render(self._names, messages=messages, add_generation_prompt=True)
-        except (TemplateError, KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # a template is a program from elsewhere: it may fail in any way
             raise UserError(f"The model's chat template does not take these messages: {error}.") from error
 
 
@@ -120,14 +120,13 @@ class BpeTokenizer:
         """Read tokenizer.json and chat_template.jinja. UserError when they are not there or not readable."""
         try:
             backend = tokenizers.Tokenizer.from_str((folder / "tokenizer.json").read_text())
-            template = ChatTemplate((folder / "chat_template.jinja").read_text())
+            return cls(backend, eos_token_ids, ChatTemplate((folder / "chat_template.jinja").read_text()))
         except UserError:
             raise
         except Exception as error:  # the library raises bare Exception
             raise UserError(
                 f"The tokenizer in {folder} cannot be read ({error}): delete the folder and fetch the model again."
             ) from error
-        return cls(backend, eos_token_ids, template)
 
     def save(self, folder: Path) -> None:
         """Write what `load` reads."""

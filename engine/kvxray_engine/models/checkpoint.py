@@ -56,13 +56,31 @@ def read_checkpoint(path: Path, config: ModelConfig, dtype: torch.dtype) -> Llam
     return LlamaWeights.from_tensors(config, tensors)
 
 
-def _header(config: ModelConfig) -> bytes:
+def checkpoint_is_whole(path: Path, config: ModelConfig) -> bool:
+    """Whether the file has the header and the length that this model's has; what the tensors hold is not read."""
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            size = path.stat().st_size
+            if 8 + length + checkpoint_bytes(config) != size:
+                return False
+            return bool(json.loads(file.read(length)) == _entries(config))
+    except (OSError, ValueError, struct.error):
+        return False
+
+
+def _entries(config: ModelConfig) -> dict[str, dict[str, object]]:
+    """The header: where each tensor is in the bytes that follow it."""
     entries: dict[str, dict[str, object]] = {}
     offset = 0
     for name, shape in tensor_shapes(config).items():
         end = offset + 4 * torch.Size(shape).numel()
         entries[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [offset, end]}
         offset = end
-    text = json.dumps(entries).encode()
+    return entries
+
+
+def _header(config: ModelConfig) -> bytes:
+    text = json.dumps(_entries(config)).encode()
     text += b" " * (-(8 + len(text)) % ALIGNMENT)
     return struct.pack("<Q", len(text)) + text

@@ -9,6 +9,11 @@ from typing import Any, Literal
 
 from kvxray_engine.errors import UserError
 
+_COUNTS = (
+    "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+    "num_key_value_heads", "head_dim", "max_position_embeddings",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class RopeScaling:
@@ -91,6 +96,11 @@ class ModelConfig:
     def _from_saved(cls, hf: dict[str, Any]) -> ModelConfig:
         if hf["model_type"] != "llama":
             raise ValueError(f"it describes a model of type {hf['model_type']}, not llama")
+        for key in _COUNTS:
+            if type(hf[key]) is not int or hf[key] < 1:
+                raise ValueError(f"its {key} is {hf[key]!r}")
+        if hf["num_attention_heads"] % hf["num_key_value_heads"] or hf["head_dim"] % 2:
+            raise ValueError("its numbers of heads do not fit each other")
         return cls(
             name=hf["name"],
             vocab_size=hf["vocab_size"],
