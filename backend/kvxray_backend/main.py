@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import metadata
-from typing import Final
 
 from fastapi import APIRouter, FastAPI, WebSocket
-from fastapi.responses import PlainTextResponse, RedirectResponse, Response
+from fastapi.responses import PlainTextResponse, RedirectResponse
+from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route, WebSocketRoute
+from starlette.types import Receive, Scope, Send
 
 from kvxray_backend.backend import Backend, check_can_start
 from kvxray_backend.engine_http import engine_http
@@ -19,8 +21,6 @@ from kvxray_backend.routes.assets import ComponentFiles
 from kvxray_backend.routes.errors import ApiError, ErrorBody, install_error_handlers
 from kvxray_backend.security import Gate
 from kvxray_backend.settings import Settings
-
-_EVERY_METHOD: Final = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -41,6 +41,9 @@ def create_app(settings: Settings) -> FastAPI:
     )
     install_error_handlers(app)
     app.include_router(_api(), prefix=f"{base}/api")
+    # After the API, so that it gets what nothing else wanted; the page below would answer anything with itself.
+    app.router.routes += [Route(f"{base}/api{rest}", _NoSuchRoute()) for rest in ("", "/{rest:path}")]
+    app.router.routes += [WebSocketRoute(f"{base}/api{rest}", _no_such_socket) for rest in ("", "/{rest:path}")]
     folder = page_folder()
     if folder is not None and (folder / "components").is_dir():
         app.mount(f"{base}/assets/kvxray", ComponentFiles(folder / "components"))
@@ -53,14 +56,22 @@ def _api() -> APIRouter:
     api = APIRouter(responses={"default": {"model": ErrorBody, "description": "One sentence that says what is wrong."}})
     for part in (health, sources, state, blocks, requests, events, findings, live, docs):
         api.include_router(part.router)
-    # Last, so that it gets what nothing else wanted; the page below it would answer anything with itself.
-    api.add_api_route("/{rest:path}", _no_such_route, methods=_EVERY_METHOD, include_in_schema=False)
-    api.add_api_websocket_route("/{rest:path}", _no_such_socket)
     return api
 
 
-def _no_such_route(rest: str) -> Response:
-    raise ApiError(404, f"There is no /api/{rest[:80]}; /api/docs lists what there is.")
+class _NoSuchRoute:
+    """Answers, whatever the method, what no route of the API answers. HEAD is what GET is, less the body, which the
+    server leaves out.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app: FastAPI = scope["app"]
+        rest = scope.get("path_params", {}).get("rest", "")
+        if not any(route.matches({**scope})[0] is Match.PARTIAL for route in app.router.routes):
+            raise ApiError(404, f"There is no /api/{rest[:80]}; /api/docs lists what there is.")
+        if scope["method"] != "HEAD":
+            raise HTTPException(405, f"Ask for /api/{rest[:80]} with GET.", {"allow": "GET, HEAD"})
+        await app.router({**scope, "method": "GET"}, receive, send)
 
 
 async def _no_such_socket(websocket: WebSocket) -> None:

@@ -10,6 +10,7 @@ import ipaddress
 import re
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
+from urllib.parse import urlsplit
 
 from kvxray_engine.errors import UserError
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -18,7 +19,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, Settin
 ENV_PREFIX: Final = "KVXRAY_"
 
 _SOURCE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_ENDPOINT: Final = re.compile(r"(tcp://[^\s/]+:\d+|ipc://\S+|inproc://\S+)")
+_ENDPOINT: Final = re.compile(r"(tcp://[^\s/]+:[0-9]+|ipc://\S+|inproc://\S+)")
 
 
 class SourceSpec(BaseModel):
@@ -43,6 +44,8 @@ class SourceSpec(BaseModel):
     def _zmq_endpoint(cls, endpoint: str) -> str:
         if not _ENDPOINT.fullmatch(endpoint):
             raise ValueError(f"{endpoint!r} is not an endpoint such as tcp://127.0.0.1:5570 or ipc:///tmp/events")
+        if endpoint.startswith("tcp://") and not _is_port(endpoint.rpartition(":")[2]):
+            raise ValueError(f"the port of {endpoint!r} is not one from 1 to 65535")
         return endpoint
 
     @field_validator("api")
@@ -50,6 +53,8 @@ class SourceSpec(BaseModel):
     def _http_url(cls, url: str | None) -> str | None:
         if url is not None and not re.fullmatch(r"https?://\S+", url):
             raise ValueError(f"{url!r} is not a URL such as http://127.0.0.1:8000")
+        if url is not None and not _names_a_server(url):
+            raise ValueError(f"{url!r} does not name a server and a port from 1 to 65535")
         return url.rstrip("/") if url else None
 
 
@@ -109,14 +114,19 @@ class Settings(BaseSettings):
     @classmethod
     def _clean_base_path(cls, path: str) -> str:
         trimmed = path.strip().strip("/")
-        if trimmed and not re.fullmatch(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*", trimmed):
+        # Browsers take dots alone as directions, and would ask for another path.
+        moves = not {".", ".."}.isdisjoint(trimmed.split("/"))
+        if moves or (trimmed and not re.fullmatch(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*", trimmed)):
             raise ValueError(f"{path!r} is not a path such as /kvxray")
         return f"/{trimmed}" if trimmed else ""
 
     @field_validator("data_dir")
     @classmethod
     def _expand_home(cls, folder: Path) -> Path:
-        return folder.expanduser()
+        try:
+            return folder.expanduser()
+        except RuntimeError as error:
+            raise ValueError(f"'{folder}' names a home folder that is not there") from error
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -144,6 +154,19 @@ class Settings(BaseSettings):
         """Where this process itself reaches its own server (a wildcard address is reached over loopback)."""
         host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{self.base_path}"
+
+
+def _is_port(digits: str) -> bool:
+    return len(digits) <= 5 and 1 <= int(digits) <= 65535
+
+
+def _names_a_server(url: str) -> bool:
+    """Whether an http URL has a host, and a port that can be reached where it has one."""
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def is_loopback(host: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 import zstandard
 from fastapi.testclient import TestClient
@@ -346,13 +347,54 @@ def test_what_cannot_be_answered_is_one_sentence(
     assert answer.json()["error"].endswith(".")
 
 
-@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
-@pytest.mark.parametrize("path", ["/api/nope", "/api/", "/api/state/nope/deeper", "/api/_stcore/health"])
+METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("path", ["/api", "/api/nope", "/api/", "/api/state/nope/deeper", "/api/_stcore/health"])
 def test_unknown_routes_of_the_api_answer_json(client: TestClient, method: str, path: str) -> None:
     answer = client.request(method, path)
     assert answer.status_code == 404
     assert answer.headers["content-type"] == "application/json"
     assert set(answer.json()) == {"error"}
+
+
+@pytest.mark.parametrize("method", METHODS[1:])
+@pytest.mark.parametrize("path", ["/api/health", "/api/requests/a/b", "/api/openapi.json", "/api/docs"])
+def test_routes_of_the_api_say_that_they_are_asked_with_get(client: TestClient, method: str, path: str) -> None:
+    answer = client.request(method, path)
+    assert answer.status_code == 405
+    assert answer.headers["allow"] == "GET, HEAD"
+    assert answer.json() == {"error": f"Ask for {path} with GET."}
+
+
+def test_head_is_what_get_is(client: TestClient) -> None:
+    answer = client.head("/api/health")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert client.head("/api/nope").status_code == 404
+
+
+def test_the_id_of_a_request_has_a_length(engine: SmallEngine, tmp_path: Path) -> None:
+    with engine_api(404, b"{}") as (url, asked), serving(tmp_path, source_of(engine, api=url)) as client:
+        for tail in ("", "/text"):
+            answer = client.get(f"/api/requests/{'x' * 513}{tail}")
+            assert answer.status_code == 422
+            assert answer.json() == {"error": "Mend request_id: string should have at most 512 characters."}
+        assert client.get(f"/api/requests/{'%F0%9F%A6%8A' * 512}/text").status_code == 404
+        assert len(asked) == 1
+
+
+def test_an_id_that_no_address_can_hold_is_one_sentence(
+    engine: SmallEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise httpx2.InvalidURL("URL too long")
+
+    monkeypatch.setattr(httpx2.AsyncClient, "stream", refuse)
+    with serving(tmp_path, source_of(engine, api="http://127.0.0.1:9")) as client:
+        answer = client.get("/api/requests/r/text")
+        assert answer.status_code == 404
+        assert answer.json() == {"error": "The engine cannot be asked for a request named 'r'."}
 
 
 def test_the_api_describes_itself_and_its_page_loads_nothing(client: TestClient) -> None:

@@ -59,6 +59,24 @@ def test_loopback_needs_none(host: str) -> None:
             "Mend KVXRAY_TOKEN: a token is made of plain ASCII characters, without spaces at its ends.",
         ),
         ({"base_path": "a b"}, "Mend KVXRAY_BASE_PATH: 'a b' is not a path such as /kvxray."),
+        ({"base_path": "/../x"}, "Mend KVXRAY_BASE_PATH: '/../x' is not a path such as /kvxray."),
+        ({"base_path": "/x/."}, "Mend KVXRAY_BASE_PATH: '/x/.' is not a path such as /kvxray."),
+        (
+            {"data_dir": "~no-such-user/x"},
+            "Mend KVXRAY_DATA_DIR: '~no-such-user/x' names a home folder that is not there.",
+        ),
+        (
+            {"sources": [{"name": "a", "events": "tcp://h:0", "replay": "tcp://h:2"}]},
+            "Mend KVXRAY_SOURCES.0.EVENTS: the port of 'tcp://h:0' is not one from 1 to 65535.",
+        ),
+        (
+            {"sources": [{"name": "a", "events": "tcp://h:1", "replay": "tcp://h:65536"}]},
+            "Mend KVXRAY_SOURCES.0.REPLAY: the port of 'tcp://h:65536' is not one from 1 to 65535.",
+        ),
+        (
+            {"sources": [{"name": "a", "events": "tcp://h:1", "replay": "tcp://h:2", "api": "http://h:70000"}]},
+            "Mend KVXRAY_SOURCES.0.API: 'http://h:70000' does not name a server and a port from 1 to 65535.",
+        ),
         (
             {"sources": [{"name": "a b", "events": "tcp://h:1", "replay": "tcp://h:2"}]},
             "Mend KVXRAY_SOURCES.0.NAME: a source's name is up to 63 letters, digits, dots, dashes and underscores.",

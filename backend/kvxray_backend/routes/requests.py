@@ -19,7 +19,10 @@ router = APIRouter(tags=["requests"])
 
 MAX_TEXT_BYTES: Final = 1 << 20
 
-RequestId = Annotated[str, Path(description="Id of the request; it may hold slashes.")]
+MAX_ID_LENGTH: Final = 512
+"""Characters of a request's id: more than any engine gives, and in an address still no trouble."""
+
+RequestId = Annotated[str, Path(max_length=MAX_ID_LENGTH, description="Id of the request; it may hold slashes.")]
 
 
 class EngineText(BaseModel):
@@ -82,6 +85,8 @@ async def _ask(http: httpx2.AsyncClient, url: str, request_id: str) -> object:
         if response.status_code != 200:
             raise ApiError(503, f"The engine answered {response.status_code} for the text.")
         return EngineText.model_validate_json(bytes(body))
+    except httpx2.InvalidURL as error:
+        raise ApiError(404, f"The engine cannot be asked for a request named {request_id[:80]!r}.") from error
     except httpx2.HTTPError as error:
         raise ApiError(503, "The engine's API does not answer.") from error
     except ValidationError as error:
