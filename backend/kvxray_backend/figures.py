@@ -2,11 +2,12 @@
 
 used = (active + shared) / usable; cached, shared likewise; internal fragmentation = empty slots / slots of blocks with
 references; hit rate = prefix tokens hit / queried over 60 s of the events' time; rates over 10 s. Where nothing is
-known, or there is no data, a figure has no value; where part of the blocks is unknown, it is derived from the rest.
+known, or there is no data, a figure has no value; where part of the blocks is unknown, neither has a share of all of
+them, and what is counted is derived from the rest.
 
-An open finding taints what it spoils, which is derived then and not exact: a gap what rests on events, and on blocks or
-holders as long as some are unknown; a contradiction (audit) what rests on blocks; silence (stale) everything, since all
-of it is as it was when the engine was last heard.
+An open finding taints what it spoils, which is derived then and not exact: a gap, or a join without a snapshot, what
+rests on events, and on blocks or holders as long as some are unknown; a contradiction (audit) what rests on blocks;
+silence (stale) everything, since all of it is as it was when the engine was last heard.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from kvxray_backend.windows import HIT_WINDOW_NS, RATE_WINDOW_NS, EventWindows
 
 # Which kinds of open findings spoil which figures.
 SPOILS_BLOCKS: Final = frozenset({"audit", "stale"})
-_SPOILS_EVENTS: Final = frozenset({"gap", "stale"})
+# The same while part of them, or who holds them, is unknown.
+SPOILS_UNKNOWN_BLOCKS: Final = SPOILS_BLOCKS | {"gap", "no_snapshot"}
+_SPOILS_EVENTS: Final = frozenset({"gap", "no_snapshot", "stale"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +64,20 @@ class Reading:
         if counts[BlockState.unknown] >= self.block_map.descriptor.usable_blocks:
             value = None
         if self.is_partly_unknown:
-            return self.figure(value, unit, SPOILS_BLOCKS | {"gap"}, "derived")
+            return self.figure(value, unit, SPOILS_UNKNOWN_BLOCKS, "derived")
         return self.figure(value, unit, SPOILS_BLOCKS, "exact")
+
+    def share_of_blocks(self, blocks: int) -> Figure:
+        """So many of the usable blocks, as a ratio: not known while any block is not, as it may be one of them."""
+        usable = self.block_map.descriptor.usable_blocks
+        return self.of_blocks(blocks / usable if usable and not self.is_partly_unknown else None)
 
     def of_holders(self, value: float | int | None, unit: Unit) -> Figure:
         """A figure that rests on who holds what: after a gap holders are known again only from a snapshot on."""
         if self.block_map.holders_known:
             return self.of_blocks(value, unit)
         # None seen, with holders unknown, says nothing.
-        return self.figure(value or None, unit, SPOILS_BLOCKS | {"gap"}, "derived")
+        return self.figure(value or None, unit, SPOILS_UNKNOWN_BLOCKS, "derived")
 
     def of_events(self, value: float | int | None, unit: Unit = "per_second") -> Figure:
         """A figure that rests on the events of a window."""
@@ -97,12 +105,11 @@ def figures_of(reading: Reading) -> dict[str, Figure]:
 
 def _block_figures(reading: Reading) -> dict[str, Figure]:
     counts = reading.block_map.counts()
-    usable = reading.block_map.descriptor.usable_blocks
     held = counts[BlockState.active] + counts[BlockState.shared]
     return {
-        "used": reading.of_blocks(held / usable if usable else None),
-        "cached": reading.of_blocks(counts[BlockState.cached] / usable if usable else None),
-        "shared": reading.of_blocks(counts[BlockState.shared] / usable if usable else None),
+        "used": reading.share_of_blocks(held),
+        "cached": reading.share_of_blocks(counts[BlockState.cached]),
+        "shared": reading.share_of_blocks(counts[BlockState.shared]),
         "internal_fragmentation": reading.of_blocks(_internal_fragmentation(reading.block_map)),
         "leaked": reading.of_holders(reading.leaked, "blocks"),
         "leaked_only": reading.of_holders(reading.leaked_only, "blocks"),

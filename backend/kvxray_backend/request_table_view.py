@@ -98,9 +98,9 @@ def _row(request: FoldedRequest, blocks: int, shared: int, leaked: int) -> Reque
         request_id=request.name.id,
         ordinal=request.ordinal,
         status=request.status.name,
-        prompt_tokens=request.prompt_tokens,
-        output_tokens=request.output_tokens,
-        hit_tokens=request.hit_tokens,
+        prompt_tokens=_told(request, request.prompt_tokens),
+        output_tokens=_told(request, request.output_tokens),
+        hit_tokens=request.hit_tokens if request.arrived_ns or request.queried_tokens else None,
         blocks=blocks,
         shared_blocks=shared,
         leaked_blocks=leaked,
@@ -109,6 +109,11 @@ def _row(request: FoldedRequest, blocks: int, shared: int, leaked: int) -> Reque
         ttft_s=Figure(value=request.ttft_s, unit="seconds"),
         preemptions=request.preemptions,
     )
+
+
+def _told(request: FoldedRequest, tokens: int) -> int | None:
+    """Tokens that arrival and end of a request tell; of one that was there before the join, none seen says nothing."""
+    return tokens if tokens or request.arrived_ns or request.ended_ns else None
 
 
 def count_by_holder(holders: NDArray[np.uint32], ordinals: list[int]) -> NDArray[np.int64]:

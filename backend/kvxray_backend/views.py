@@ -15,7 +15,7 @@ from kvxray_storage.event_rows import EventRow
 
 from kvxray_backend.api_types import BlockView, EpochView, EventView, HolderView, SourceView, StateView, Summary
 from kvxray_backend.figure import Figure, Unit
-from kvxray_backend.figures import SPOILS_BLOCKS, Reading, figures_of, state_counts
+from kvxray_backend.figures import SPOILS_BLOCKS, SPOILS_UNKNOWN_BLOCKS, Reading, figures_of, state_counts
 from kvxray_backend.live_state import EpochSpan, LiveState
 from kvxray_backend.live_tail import OTHER_KINDS, TOKEN_KINDS
 from kvxray_backend.moments import LIVE, Point, iso_time, iso_time_or_none
@@ -185,8 +185,8 @@ def block_view(live: LiveState, block_id: int, history: Iterable[EventRow]) -> B
         ref, ordinal = int(block_map.ref[block_id]), int(block_map.hash_ordinal[block_id])
         is_unknown = block_map.state[block_id] == BlockState.unknown
         allocated, last = int(block_map.t_alloc[block_id]), int(block_map.t_last[block_id])
-        spoils = SPOILS_BLOCKS | {"gap"} if is_unknown else SPOILS_BLOCKS
-        spoils_holders = spoils if block_map.holders_known else SPOILS_BLOCKS | {"gap"}
+        spoils = SPOILS_UNKNOWN_BLOCKS if is_unknown else SPOILS_BLOCKS
+        spoils_holders = spoils if block_map.holders_known else SPOILS_UNKNOWN_BLOCKS
 
         def figure(value: float | None, unit: Unit) -> Figure:
             return reading.figure(value, unit, spoils, "exact")

@@ -161,6 +161,7 @@ REQUESTS = {"running", "waiting"}
     ("kind", "spoiled"),
     [
         ("gap", EVENTS | REQUESTS),
+        ("no_snapshot", EVENTS | REQUESTS),
         ("stale", BLOCKS | EVENTS | REQUESTS),
         ("audit", BLOCKS),
         ("leak", set()),
@@ -184,6 +185,22 @@ def test_rates_of_a_silent_engine_are_not_told_as_if_they_were_current() -> None
     (before, then) = (figures_of(story.reading(found))["tokens_per_s"] for found in ((), (_finding("stale"),)))
     assert (before.certainty, before.taints) == ("exact", ())
     assert (then.value, then.certainty, then.taints) == (before.value, "derived", ("stale-id",))
+
+
+def test_a_share_of_all_blocks_is_not_known_while_one_of_them_is_not() -> None:
+    story = Watched()
+    story.arrive("a")
+    story.step()
+    story.map.forget()
+    story.allocate("a", 1, 2)
+    story.step()
+    reading = story.reading((_finding("no_snapshot"),))
+    figures, counts = figures_of(reading), state_counts(reading)
+    for name in ("used", "cached", "shared"):
+        assert (figures[name].value, figures[name].certainty) == (None, "derived")
+        assert figures[name].taints == ("no_snapshot-id",)
+    assert (counts["active"].value, counts["active"].certainty) == (2, "derived")
+    assert (counts["unknown"].value, counts["unknown"].certainty) == (6, "exact")
 
 
 @given(steps=st.lists(st.tuples(st.floats(0, 3), st.integers(0, 50)), min_size=1, max_size=80))

@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from kvxray_backend.analysis.leaks import find_leaks
 from kvxray_backend.moments import iso_time
+from kvxray_backend.request_table_view import requests_view
 from kvxray_backend.views import source_view, state_view
 from kvxray_backend.windows import RATE_WINDOW_NS
 from kvxray_engine.stream.codec import decode, encode, encode_descriptor
 from kvxray_engine.stream.columns import Columns
 from kvxray_engine.stream.schema import BlockState, Kind
-from kvxray_engine.stream.subscriber import Malformed, Published
+from kvxray_engine.stream.subscriber import Malformed, Published, Subscriber
 from kvxray_storage import history
 
 from tests.backend.follower_rig import FollowerRig, ShiftedClock
@@ -188,6 +189,52 @@ def test_following_late_without_snapshots_knows_only_what_it_was_told(tmp_path: 
             counts = rig.block_map.counts()
             assert 0 < counts[BlockState.unknown] < rig.block_map.descriptor.usable_blocks
             engine.assert_folded(rig.block_map, outside_unknown=True)
+            assert rig.open_kinds() == {"no_snapshot"}
+            state = state_view(rig.live)
+            assert state is not None
+            assert state.figures["used"].value is None
+            for name in ("used", "leaked", "running", "waiting", "tokens_per_s"):
+                assert state.figures[name].certainty == "derived"
+                assert state.figures[name].taints == ("no_snapshot:engine:1",)
+
+
+def test_no_answer_from_the_replay_address_is_told_until_a_snapshot_comes(tmp_path: Path) -> None:
+    with SmallEngine() as engine:
+        engine.add("early", prompt=100, output=8)
+        engine.step(3)
+        with FollowerRig(tmp_path, engine) as rig:
+            answering = rig.subscriber
+            rig.subscriber = Subscriber(engine.publisher.events_address, "tcp://127.0.0.1:1")
+            rig.pump_until(lambda: rig.live.connection == "joining")
+            rig.let_time_pass(2.1)
+            rig.pump_until(lambda: rig.live.connection == "connected")
+            (finding,) = rig.live.findings
+            assert finding.sentence == (
+                "The engine's replay address does not answer: blocks are unknown until their events tell."
+            )
+            state = state_view(rig.live)
+            assert state is not None
+            for name in ("used", "leaked", "running", "waiting"):
+                figure = state.figures[name]
+                assert (figure.value, figure.certainty, figure.taints) == (None, "derived", (finding.id,))
+            engine.step(20)
+            engine.add("late", prompt=50, output=200)
+            engine.step(3)
+            rig.pump_until_caught_up(hurry_s=0.2)
+            late, early = requests_view(rig.live, 10).requests
+            # Its end tells of its tokens, but not what it found in the cache.
+            assert (early.prompt_tokens, early.output_tokens, early.hit_tokens) == (100, 8, None)
+            assert (late.prompt_tokens, late.hit_tokens) == (50, 32)
+            rig.subscriber.close()
+            rig.subscriber = answering
+            rig.pump_until(lambda: not rig.live.findings)
+            engine.assert_folded(rig.block_map)
+            state = state_view(rig.live)
+            assert state is not None
+            running = state.figures["running"]
+            assert (running.value, running.certainty, running.taints) == (1, "exact", ())
+            assert requests_view(rig.live, 10).requests[1].hit_tokens == 0
+            assert rig.changes[-1].sentence.endswith("until the engine gave a snapshot.")
 
 
 def test_a_restarted_engine_is_a_new_epoch_and_the_old_one_stays(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ class RequestsTable extends LiveView {
 
   #patch(node, row) {
     const cells = node.children;
-    const hit = row.prompt_tokens ? Math.min(1, row.hit_tokens / row.prompt_tokens) : null;
+    const hit = row.prompt_tokens && row.hit_tokens != null ? Math.min(1, row.hit_tokens / row.prompt_tokens) : null;
     const scheduled = row.status !== "waiting" || row.ttft_s?.value != null;
     setAttribute(node, "aria-selected", String(row.request_id === this.selection.request));
     setAttribute(node, "data-ended", Boolean(row.ended_at));

@@ -31,7 +31,10 @@ class Finding(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     id: str = Field(description="Names the finding for good; `taints` of figures hold these.")
-    kind: str = Field(description="leak, gap, restart, stale, drops, malformed, ref_underflow, double_free or audit.")
+    kind: str = Field(
+        description="leak, gap, no_snapshot, restart, stale, drops, malformed, ref_underflow, double_free, audit or "
+        "storage."
+    )
     severity: Severity = Field(description="info, warning or critical.")
     source: str = Field(description="The source it was found in.")
     epoch: int = Field(description="The epoch it was found in.")

@@ -23,6 +23,7 @@ from kvxray_backend.analysis.stream_health import (
     fault_finding,
     gap_finding,
     malformed_finding,
+    no_snapshot_finding,
     restart_finding,
     stale_finding,
     storage_finding,
@@ -35,7 +36,9 @@ AUDIT_EVERY_NS: Final = 1_000_000_000
 MAX_FAULTS_TOLD: Final = 100
 
 # They are about what one life of the engine holds, and over with it.
-_OF_AN_EPOCH: Final = ("leak", "gap", "audit")
+_OF_AN_EPOCH: Final = ("leak", "gap", "no_snapshot", "audit")
+# What a snapshot makes good.
+_UNTIL_EXACT: Final = ("gap", "no_snapshot", "audit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,9 @@ class Inspector:
         self._faults_told = 0
         self._publish()
 
-    def began(self, begun: Begun, earlier_ns: int, *, is_new_epoch: bool, is_exact: bool) -> None:
+    def began(self, begun: Begun, earlier_ns: int, *, is_new_epoch: bool, is_exact: bool, is_asked: bool) -> None:
         """A source was joined: by a snapshot, or with blocks unknown. earlier_ns: the last time that the life followed
-        before has told; 0 = none was.
+        before has told; 0 = none was. is_asked: a snapshot was asked for.
         """
         self._to_audit = None
         self._faults_told = 0
@@ -83,7 +86,9 @@ class Inspector:
         place = self._place()
         self._book.end_other_epochs(place.epoch, _OF_AN_EPOCH, earlier_ns or begun.told_ns)
         if is_exact:
-            self._end("gap", "audit")
+            self._end(*_UNTIL_EXACT)
+        else:
+            self._book.reconcile("no_snapshot", [no_snapshot_finding(place, is_asked=is_asked)], place.t_ns)
         self._book.end_kinds(("stale",), begun.heard_ns)
         if is_new_epoch and place.epoch > 1:
             self._book.note(restart_finding(place, begun.told_ns))
@@ -121,7 +126,7 @@ class Inspector:
     def exact_again(self) -> None:
         """A snapshot has taken the place of what was unknown."""
         self._to_audit = None
-        self._end("gap", "audit")
+        self._end(*_UNTIL_EXACT)
         self._is_due = True
         self._publish()
 

@@ -16,6 +16,10 @@ from kvxray_backend.sources.sequencer import Gap
 
 STALE_AFTER_S: Final = 3.0
 STALE_WHEN_OVER: Final = "The engine was not heard for {lasted}."
+NO_ANSWER: Final = "The engine's replay address does not answer: blocks are unknown until their events tell."
+NO_ADDRESS: Final = "The engine is followed without snapshots: blocks are unknown until their events tell."
+NO_SNAPSHOT_WHEN_OVER: Final = "Blocks were unknown for {lasted}, until the engine gave a snapshot."
+NO_SNAPSHOT_WHEN_ENGINE_ENDED: Final = "Blocks were unknown until the engine ended: it gave no snapshot."
 STORAGE_WHEN_OVER: Final = "New events could not be stored for {lasted}."
 
 
@@ -48,6 +52,26 @@ def gap_finding(place: Place, gap: Gap) -> Finding:
         time_ns=place.t_ns,
         numbers={"messages": messages, **({"events": events} if events is not None else {})},
         sentence=f"{told[:1].upper()}{told[1:]} of the stream {'is' if messages == 1 else 'are'} missing.",
+    )
+
+
+def no_snapshot_finding(place: Place, *, is_asked: bool) -> Finding:
+    """An engine that was at work already is followed without its state; open until a snapshot comes.
+
+    is_asked: it was asked for one, and did not answer.
+    """
+    return Finding(
+        id=f"no_snapshot:{place.source}:{place.epoch}",
+        kind="no_snapshot",
+        severity="warning",
+        source=place.source,
+        epoch=place.epoch,
+        seq0=place.seq,
+        seq1=place.seq,
+        time_ns=place.t_ns,
+        sentence=NO_ANSWER if is_asked else NO_ADDRESS,
+        sentence_when_over=NO_SNAPSHOT_WHEN_OVER,
+        sentence_when_engine_ended=NO_SNAPSHOT_WHEN_ENGINE_ENDED,
     )
 
 

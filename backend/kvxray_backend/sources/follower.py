@@ -229,7 +229,11 @@ class Follower:
         earlier_ns = self._live.engine_time.t_ns
         self._live.begin(history.epoch, block_map, history.known_gaps, heard_ns=self._told_ns)
         self._inspector.began(
-            self._begun, earlier_ns, is_new_epoch=history.cursor is None, is_exact=block_map.holders_known
+            self._begun,
+            earlier_ns,
+            is_new_epoch=history.cursor is None,
+            is_exact=block_map.holders_known,
+            is_asked=self._snapshots,
         )
         self._live.connect("connected", self._clock.wall_ns())
         desk = ReplayDesk(self._asker) if self._replay else None
