@@ -17,6 +17,7 @@ from kvxray_engine.api_server import check_port
 from kvxray_engine.engine import EngineConfig, LLMEngine
 from kvxray_engine.engine_host import default_threads, loopback_endpoint, say_ready, stop_on_signals
 from kvxray_engine.errors import UserError
+from kvxray_engine.interruption import end_on_signals
 from kvxray_engine.server.access import AccessRules
 from kvxray_engine.server.engine_loop import EngineLoop
 from kvxray_engine.server.engine_server import EngineServer, ServerOptions
@@ -74,8 +75,9 @@ def serve(options: ServeOptions, stopping: threading.Event) -> int:
         check_port(port)
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     with ExitStack() as stack:
-        opened, name = _open_model(options)
-        model = _with_cache(opened, options)
+        with end_on_signals():
+            opened, name = _open_model(options)
+            model = _with_cache(opened, options)
         recorder = Recorder()
         stack.callback(recorder.handover.close)
         engine = LLMEngine(model, options.engine, recorder)
