@@ -1,8 +1,8 @@
 """The one thread that writes: takes what waits, cuts chunks, commits in groups, and tries again until a commit holds.
 
-While the database refuses (a full disk, a lock, a server that went away), nothing taken is given up and nothing is
-acknowledged: the bounded queue fills, and what no longer fits is refused at its door. Everything that other threads see
-is behind `changed`, one condition shared with the log.
+While the database refuses (a full disk, a lock, a server that went away) or its file is gone, nothing taken is given
+up and nothing is acknowledged: the bounded queue fills, and what no longer fits is refused at its door. Everything that
+other threads see is behind `changed`, one condition shared with the log.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from kvxray_storage.chunk_builder import ChunkBuilder, ClosedChunk
 from kvxray_storage.commit_batch import CommitBatch
 from kvxray_storage.database import Database
 from kvxray_storage.epoch_progress import Progress
+from kvxray_storage.file_watch import FileGone, FileWatch
 from kvxray_storage.records import EpochKey, Gap, Keyframe, OpenedEpoch, Repair
-from kvxray_storage.refusals import why_not_written
+from kvxray_storage.refusals import why_gone, why_not_written
 from kvxray_storage.write_queue import Arrived, Entry, WriteQueue
 
 FIRST_PAUSE_S: Final = 0.05
@@ -54,6 +55,8 @@ class LogWriter(threading.Thread):
         self.flush_wanted = 0
         self.flush_done = 0
         self._database = database
+        self._file = FileWatch(database.path)
+        self._was_gone = False
         self._chunk_events = chunk_events
         self._chunk_seconds = seconds
         self._close_by: float | None = None
@@ -194,15 +197,25 @@ class LogWriter(threading.Thread):
         while True:
             try:
                 if batch:
+                    self._check_file()
                     with self._database.writing() as connection:
                         batch.write(connection)
-            except sa.exc.SQLAlchemyError as error:
+            except (sa.exc.SQLAlchemyError, FileGone) as error:
                 if not self._wait_to_retry(error, pause):
                     return False
                 pause = min(pause * 2, LONGEST_PAUSE_S)
                 continue
             self._settle(batch, flushed)
             return True
+
+    def _check_file(self) -> None:
+        if self._file.is_gone():
+            self._was_gone = True
+            raise FileGone
+        if self._was_gone:
+            # Readers that came meanwhile opened what lay there instead; their connections are not ours to write to.
+            self._database.engine.dispose()
+            self._was_gone = False
 
     def _settle(self, batch: CommitBatch, flushed: int) -> None:
         """The batch is durable: only now its messages count as acknowledged, and their room is free."""
@@ -219,11 +232,13 @@ class LogWriter(threading.Thread):
             self.flush_done = flushed
             self.changed.notify_all()
 
-    def _wait_to_retry(self, error: sa.exc.SQLAlchemyError, pause: float) -> bool:
+    def _wait_to_retry(self, error: Exception, pause: float) -> bool:
+        place = self._database.place
+        sentence = why_gone(place) if isinstance(error, FileGone) else why_not_written(place, error)
         with self.changed:
             if self.failed is None:
-                logger.warning("the database refuses writes: %s", error)
-            self.failed = why_not_written(self._database.place, error)
+                logger.warning("the database refuses writes: %s", str(error) or sentence)
+            self.failed = sentence
             self.changed.notify_all()
             close_by = self._close_by
         if close_by is None:

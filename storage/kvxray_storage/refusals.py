@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import sqlalchemy as sa
-
 _REASONS: Final = (
     ("disk is full", "the disk is full; free some space"),
     ("no space left", "the disk is full; free some space"),
@@ -31,9 +29,14 @@ def why_not_opened(place: str, error: Exception) -> str:
     return f"The database at {place} cannot be used: {_reason(error)}."
 
 
-def why_not_written(place: str, error: sa.exc.SQLAlchemyError) -> str:
+def why_not_written(place: str, error: Exception) -> str:
     """For a database that stopped taking writes; kvxray keeps trying by itself."""
     return f"The database at {place} takes no writes: {_reason(error)}, and kvxray goes on by itself."
+
+
+def why_gone(place: str) -> str:
+    """For a database whose file was deleted or replaced under a running kvxray."""
+    return f"The database file {place} was removed while kvxray was running: restart kvxray to begin a new one."
 
 
 def _reason(error: Exception) -> str:

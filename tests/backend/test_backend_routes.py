@@ -54,6 +54,32 @@ def test_health_is_degraded_while_the_database_refuses(client: TestClient, monke
     assert (told["status"], told["database"]["failed"]) == ("degraded", sentence)
 
 
+def test_a_database_file_that_is_removed_is_said(
+    client: TestClient, engine: SmallEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvxray_storage.file_watch.LOOK_EVERY_S", 0.0)
+    engine.work(3)
+    caught_up(client, engine)
+    (tmp_path / "kvxray.db").unlink()
+    engine.work(3)
+    until(lambda: client.get("/api/health").json()["status"] == "degraded")
+    assert "was removed while kvxray was running" in client.get("/api/health").json()["database"]["failed"]
+    backend_of(client).log.close(0.1)
+
+
+def test_a_database_that_cannot_be_read_is_one_sentence(client: TestClient, tmp_path: Path) -> None:
+    database = backend_of(client).database
+    with database.writing() as connection:
+        connection.exec_driver_sql("ALTER TABLE chunk RENAME TO elsewhere")
+        connection.exec_driver_sql("ALTER TABLE finding RENAME TO elsewhere_too")
+    answer = client.get("/api/findings")
+    assert answer.status_code == 503
+    assert answer.json() == {"error": "The event log cannot be read just now; /api/health tells how it is."}
+    with database.writing() as connection:
+        connection.exec_driver_sql("ALTER TABLE elsewhere RENAME TO chunk")
+        connection.exec_driver_sql("ALTER TABLE elsewhere_too RENAME TO finding")
+
+
 def test_stopping_the_app_leaves_no_thread(engine: SmallEngine, tmp_path: Path) -> None:
     before = {thread.name for thread in threading.enumerate()}
     with serving(tmp_path, source_of(engine)) as client:

@@ -10,6 +10,7 @@ from kvxray_engine.stream.schema import Kind
 from kvxray_storage import history
 from kvxray_storage.database import open_database
 from kvxray_storage.event_log import EventLog
+from kvxray_storage.file_watch import LOOK_EVERY_S, FileWatch
 from kvxray_storage.records import Cursor
 from kvxray_storage.write_queue import message_bytes
 
@@ -163,6 +164,58 @@ def test_a_locked_database_is_said_and_waited_for(tmp_path, monkeypatch):
         assert log.failed is None
     assert history.events(database, key, 0, 10) == expand([message], teller.names)
     database.close()
+
+
+def test_a_file_that_was_removed_is_said_and_nothing_is_lost_when_it_comes_back(database, monkeypatch):
+    monkeypatch.setattr("kvxray_storage.file_watch.LOOK_EVERY_S", 0.0)
+    teller = Teller()
+    away = database.path.with_name("away.db")
+    with EventLog(database, chunk_seconds=0.01) as log:
+        key = open_epoch(log)
+        messages = [teller.tell_step()]
+        assert log.append(key, messages[0])
+        assert log.flush(WAIT_S)
+        database.path.rename(away)
+        messages.append(teller.tell_step())
+        assert log.append(key, messages[1])
+        wait_until(log, lambda: log._writer.failed is not None)
+        gone = f"The database file {database.path} was removed while kvxray was running"
+        sentence = f"{gone}: restart kvxray to begin a new one."
+        assert log.failed == sentence
+        # Another file in its place is not the one that is written.
+        database.path.write_bytes(b"")
+        messages.append(teller.tell_step())
+        assert log.append(key, messages[2])
+        assert not log.flush(0.2)
+        assert (log.failed, log.cursor(key)) == (sentence, Cursor(1, 5))
+        log.check_integrity()
+        away.replace(database.path)
+        assert log.flush(WAIT_S)
+        assert log.failed is None
+        log.check_integrity()
+    assert history.events(database, key, 0, 1000) == expand(messages, teller.names)
+    database.check_integrity()
+
+
+def test_closing_while_the_file_is_gone_ends_in_time(database, monkeypatch):
+    monkeypatch.setattr("kvxray_storage.file_watch.LOOK_EVERY_S", 0.0)
+    log = EventLog(database, chunk_seconds=0.01)
+    key = open_epoch(log)
+    database.path.unlink()
+    assert log.append(key, Teller().tell_step())
+    assert not log.close(timeout_s=0.1)
+    assert "was removed while kvxray was running" in log.failed
+
+
+def test_while_all_is_well_the_file_is_looked_at_once_a_second(tmp_path):
+    path = tmp_path / "kvxray.db"
+    path.write_bytes(b"")
+    watch = FileWatch(path)
+    path.unlink()
+    assert not watch.is_gone()
+    watch._looked_at -= LOOK_EVERY_S
+    assert watch.is_gone()
+    assert not FileWatch(None).is_gone()
 
 
 def test_a_reader_that_stays_in_its_transaction_does_not_stop_the_writer(database):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from kvxray_engine.errors import UserError
 from pydantic import BaseModel, Field
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
+
+logger = logging.getLogger(__name__)
 
 
 class ErrorBody(BaseModel):
@@ -34,6 +39,11 @@ def install_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(UserError)
     async def user_error(_: Request, error: UserError) -> JSONResponse:
         return _answer(400, str(error))
+
+    @app.exception_handler(SQLAlchemyError)
+    async def database_error(_: Request, error: SQLAlchemyError) -> JSONResponse:
+        logger.warning("The database could not be read: %s", error)
+        return _answer(503, "The event log cannot be read just now; /api/health tells how it is.")
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
