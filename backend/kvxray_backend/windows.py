@@ -77,12 +77,14 @@ class EventWindows:
         """
         if not self._samples:
             return None
-        begin = self._samples[0]
+        begin, since_ns = self._samples[0], now_ns - window_ns
         for sample in self._samples:
             if sample[0] > now_ns - window_ns:
+                # It counts all of its quarter second, which may begin a little before the window.
+                since_ns = min(since_ns, max(begin[0], sample[0] // _SAMPLE_EVERY_NS * _SAMPLE_EVERY_NS))
                 break
             begin = sample
-        span_ns = min(window_ns, now_ns - self._watched_from_ns)
+        span_ns = now_ns - max(since_ns, self._watched_from_ns)
         if span_ns < _MIN_SPAN_NS:
             return None
         return self._samples[-1][1].minus(begin[1]), span_ns / 1e9

@@ -197,6 +197,7 @@ class Follower:
         self._buffered_bytes = 0
         self._joining_since_ns = self._ask_snapshot_at_ns = now_ns
         self._live.connect("joining", heard_ns)
+        self._inspector.heard(heard_ns)
 
     def _try_to_join(self, now_ns: int) -> None:
         if self._snapshot is not None:
