@@ -217,6 +217,12 @@ async def _send_all(websocket: WebSocket, viewer: Viewer) -> None:
                 await websocket.send_text(frame)
             else:
                 await websocket.send_bytes(frame)
+            # The server learns between two turns of the loop that the connection is lost; a queue sent in one turn
+            # would go on into a dead socket, a complaint a frame.
+            await asyncio.sleep(0)
+    # The server is about to say that the viewer went; whoever returns before it did is told to have left the handshake
+    # open.
+    await asyncio.sleep(CLOSE_TIMEOUT_S)
 
 
 async def _until_gone(websocket: WebSocket) -> None:

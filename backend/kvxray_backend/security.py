@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
+import anyio
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,6 +24,7 @@ from kvxray_backend.settings import Settings, is_loopback
 TOKEN_COOKIE: Final = "kvxray_token"
 CLOSE_BAD_TOKEN: Final = 4401
 CLOSE_FOREIGN: Final = 4403
+DENIAL_WAIT_S: Final = 0.2
 
 _DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443}
 
@@ -155,6 +157,7 @@ class Gate:
             await _reply(send, refusal.status, headers, body)
         elif "websocket.http.response" in scope.get("extensions", {}):
             await _reply(send, refusal.status, headers, body, prefix="websocket.http.response")
+            await _until_closed(receive)
         else:
             await send({"type": "websocket.close", "code": refusal.close_code, "reason": str(refusal)})
 
@@ -223,6 +226,16 @@ async def _reply(
     headers = [*headers, *SECURITY_HEADERS, (b"content-length", str(len(body)).encode())]
     await send({"type": f"{prefix}.start", "status": status, "headers": headers})
     await send({"type": f"{prefix}.body", "body": body})
+
+
+async def _until_closed(receive: Receive) -> None:
+    """A denied socket ends with the server's word that it is closed, after that it is closing; whoever returns before
+    is told to have left the handshake open. Not every server says both, so that the wait is short.
+    """
+    goodbyes = 0
+    with anyio.move_on_after(DENIAL_WAIT_S):
+        while goodbyes < 2:
+            goodbyes += (await receive())["type"] == "websocket.disconnect"
 
 
 def _with_security_headers(send: Send) -> Send:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import socket
+import struct
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import uvicorn
 from fastapi.testclient import TestClient
-from kvxray_backend.live_feed import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, LiveFeed
+from kvxray_backend.live_feed import MAX_QUEUED_BYTES, MAX_QUEUED_FRAMES, LiveFeed, _send_all
 from kvxray_backend.live_feed import Viewer as Queue
 from kvxray_backend.live_state import LiveState
+from kvxray_backend.main import create_app
+from kvxray_backend.settings import load_settings
 from kvxray_engine.stream.block_map import BlockMap
 from starlette.websockets import WebSocketDisconnect
 
@@ -238,10 +246,10 @@ def test_a_snapshot_from_the_cache_never_leaves_a_hole_before_the_deltas() -> No
             sockets[-1].picture.load(read_frame(made[1]))
         await feed._tick()
         await asyncio.sleep(0.05)
-        for socket in sockets:
-            for frame in socket.deltas:
-                socket.picture.apply(read_frame(frame))
-            assert (socket.picture.columns[0] == told.map.state).all()
+        for watching in sockets:
+            for frame in watching.deltas:
+                watching.picture.apply(read_frame(frame))
+            assert (watching.picture.columns[0] == told.map.state).all()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -265,3 +273,112 @@ class CollectingSocket:
     async def receive(self) -> dict:
         await asyncio.Event().wait()
         return {}
+
+
+RESET = struct.pack("ii", 1, 0)
+
+
+@contextmanager
+def listening(folder: Path, engine: SmallEngine) -> Iterator[tuple[LiveFeed, int]]:
+    """The app behind its real server, on a port of its own; the feed and the port."""
+    app = create_app(load_settings(data_dir=folder, sources=[source_of(engine)], page=False))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = uvicorn.Server(
+            uvicorn.Config(app, ws="websockets-sansio", log_config=None, access_log=False, timeout_graceful_shutdown=3)
+        )
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        try:
+            until(lambda: server.started)
+            yield app.state.backend.sources["engine"].feed, listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def knock(port: int, host: str = "127.0.0.1", path: str = "/api/live") -> socket.socket:
+    """A socket that has asked to be let in, and has not looked at the answer."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    client.connect(("127.0.0.1", port))
+    client.sendall(
+        f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    return client
+
+
+def reset(client: socket.socket) -> None:
+    """Gone without a farewell."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+    client.close()
+
+
+def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_refused_sockets_leave_no_complaint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with SmallEngine() as engine, listening(tmp_path, engine) as (_, port):
+        for host, path, answer in (
+            ("foreign.example", "/api/live", b"HTTP/1.1 403"),
+            ("127.0.0.1", "/api/nope", b"HTTP/1.1 403"),
+            ("127.0.0.1", "/api/live?source=nope", b"HTTP/1.1 101"),
+        ):
+            with knock(port, host, path) as client:
+                assert client.recv(2048).startswith(answer)
+    assert complaints(caplog) == []
+
+
+def test_viewers_that_vanish_leave_no_complaint(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with SmallEngine() as engine, listening(tmp_path, engine) as (feed, port):
+        for at in range(40):
+            client = knock(port)
+            if at % 2:
+                client.recv(100)
+            reset(client)
+        until(lambda: feed.num_viewers == 0)
+        stuck = [knock(port) for _ in range(8)]
+        until(lambda: feed.num_viewers == 8)
+        for _ in range(30):
+            engine.work(4)
+            threading.Event().wait(0.02)
+        for client in stuck:
+            reset(client)
+        until(lambda: feed.num_viewers == 0)
+        feed.check_integrity()
+    assert complaints(caplog) == []
+
+
+def test_a_queue_is_not_sent_on_into_a_dead_socket() -> None:
+    async def story() -> None:
+        dead = DeadSocket()
+        queue = Queue()
+        for _ in range(50):
+            queue.offer(b"frame")
+        sending = asyncio.create_task(_send_all(dead, queue))
+        await asyncio.sleep(0.01)
+        assert dead.num_sent == 1
+        # The viewer's end is for the server to tell.
+        assert not sending.done()
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+
+    asyncio.run(story())
+
+
+class DeadSocket:
+    """Notices, as asyncio's transports do, one turn of the loop after the first send that failed."""
+
+    def __init__(self) -> None:
+        self.num_sent = 0
+        self._is_gone = False
+
+    async def send_bytes(self, _: bytes) -> None:
+        if self._is_gone:
+            raise WebSocketDisconnect(1006)
+        self.num_sent += 1
+        asyncio.get_running_loop().call_soon(self._lose)
+
+    def _lose(self) -> None:
+        self._is_gone = True

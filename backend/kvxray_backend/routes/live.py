@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
-from fastapi import APIRouter, WebSocket
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from kvxray_backend.backend import Backend
 from kvxray_backend.routes.dependencies import find_source
@@ -18,13 +19,15 @@ CLOSE_STARTING: Final = 1013
 @router.websocket("/live")
 async def live(websocket: WebSocket, source: str | None = None) -> None:
     """Summaries as text, deltas as binary frames, until the viewer goes."""
-    await websocket.accept()
-    backend = getattr(websocket.app.state, "backend", None)
-    if not isinstance(backend, Backend):
-        await websocket.close(CLOSE_STARTING, "Starting or stopping; connect again.")
-        return
-    found = find_source(backend, source)
-    if found is None:
-        await websocket.close(CLOSE_UNKNOWN_SOURCE, "There is no such source.")
-        return
-    await found.feed.serve(websocket)
+    # A viewer may be gone before it was let in; there is nobody to tell then.
+    with contextlib.suppress(WebSocketDisconnect):
+        await websocket.accept()
+        backend = getattr(websocket.app.state, "backend", None)
+        if not isinstance(backend, Backend):
+            await websocket.close(CLOSE_STARTING, "Starting or stopping; connect again.")
+            return
+        found = find_source(backend, source)
+        if found is None:
+            await websocket.close(CLOSE_UNKNOWN_SOURCE, "There is no such source.")
+            return
+        await found.feed.serve(websocket)
