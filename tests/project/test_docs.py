@@ -96,6 +96,17 @@ def test_every_block_state_is_documented(state: str) -> None:
     assert f"`{state}`" in EVENTS_DOC
 
 
+def finding_kinds() -> set[str]:
+    analysis = (ROOT / "backend" / "kvxray_backend" / "analysis").glob("*.py")
+    told = {kind for path in analysis for kind in re.findall(r'kind="([a-z_]+)"', path.read_text())}
+    return told | {"ref_underflow", "double_free"}
+
+
+@pytest.mark.parametrize("kind", sorted(finding_kinds()))
+def test_every_kind_of_finding_is_documented(kind: str) -> None:
+    assert f"| `{kind}` |" in EVENTS_DOC
+
+
 def routes() -> list[str]:
     app = create_app(load_settings(page=False, database_url=f"sqlite:///{tempfile.mkdtemp()}/kvxray.db"))
     return sorted(app.openapi()["paths"])
