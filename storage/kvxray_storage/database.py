@@ -29,6 +29,7 @@ BUSY_TIMEOUT_S: Final = 5.0
 DIGEST_KEY_VARIABLE: Final = "KVXRAY_DIGEST_KEY"
 _DIGEST_KEY: Final = "digest_key"
 _WRITES: Final = "kvxray_writes"
+_POSTGRES_DRIVER: Final = "postgresql+psycopg"
 _SQLITE_DRIVERS: Final = ("sqlite", "sqlite+pysqlite")
 OPENING_ERRORS: Final = (sa.exc.SQLAlchemyError, CommandError, sqlite3.Error, OSError, ValueError)
 """What a full disk, a damaged file or a server may raise while the database is opened. Settings of a connection go
@@ -126,7 +127,8 @@ def _parse(url: str) -> sa.URL:
             f"kvxray keeps its events in SQLite or PostgreSQL, not in {backend}; change KVXRAY_DATABASE_URL."
         )
     if backend == "postgresql":
-        return address
+        # SQLAlchemy would take psycopg2, where none is named; kvxray[postgres] brings its successor.
+        return address.set(drivername=_POSTGRES_DRIVER) if address.drivername == "postgresql" else address
     if address.drivername not in _SQLITE_DRIVERS:
         raise UserError(
             f"kvxray opens SQLite with Python's own driver, not with {address.drivername}; "
@@ -167,6 +169,8 @@ def _engine(address: sa.URL, place: str) -> sa.Engine:
         # The options after the question mark are read only now; a bad one is to be named before anything is opened.
         engine.dialect.create_connect_args(address)
     except ImportError as error:
+        if address.drivername != _POSTGRES_DRIVER:
+            raise UserError(_unknown_driver(address)) from error
         raise UserError(f"{place} needs a driver that is not installed: pip install 'kvxray[postgres]'.") from error
     except sa.exc.NoSuchModuleError as error:
         raise UserError(_unknown_driver(address)) from error
@@ -182,7 +186,7 @@ def _engine(address: sa.URL, place: str) -> sa.Engine:
 
 def _unknown_driver(address: sa.URL) -> str:
     driver = address.drivername.partition("+")[2]
-    return f"kvxray does not know the driver {driver!r}; write KVXRAY_DATABASE_URL as postgresql+psycopg://…."
+    return f"kvxray cannot use the driver {driver!r}; write KVXRAY_DATABASE_URL as postgresql://…."
 
 
 def _set_up_connection(connection: DBAPIConnection, _: object) -> None:

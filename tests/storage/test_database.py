@@ -153,7 +153,8 @@ def test_a_place_without_write_permission_is_refused(tmp_path, monkeypatch):
         ("mysql://host/db", "SQLite or PostgreSQL, not in mysql"),
         ("sqlite://", "needs a file"),
         ("sqlite:///:memory:", "needs a file"),
-        ("postgresql+foo://x", "does not know the driver 'foo'.*postgresql.psycopg://"),
+        ("postgresql+foo://x", "cannot use the driver 'foo'; write KVXRAY_DATABASE_URL as postgresql://"),
+        ("postgresql+asyncpg://x", "cannot use the driver 'asyncpg'; write KVXRAY_DATABASE_URL as postgresql://"),
         ("postgresql://host:port/db", "is not the address of a database"),
         ("sqlite+aiosqlite:////nowhere/x.db", "Python's own driver, not with sqlite.aiosqlite; .* sqlite:///PATH"),
         ("sqlite+pysqlcipher:////nowhere/x.db", "Python's own driver, not with sqlite.pysqlcipher"),
@@ -238,3 +239,17 @@ def test_text_that_cannot_be_decoded_is_said_to_be_damage(tmp_path):
     path.write_bytes(content.replace(b"CREATE TABLE", b"\xff\xfeEATE TABLE"))
     with pytest.raises(UserError, match="is damaged; choose another file with KVXRAY_DATABASE_URL or restore a copy"):
         open_database(url_of(path))
+
+
+def test_postgresql_is_opened_with_the_driver_that_kvxray_brings(monkeypatch):
+    asked = []
+
+    def create(address, **_):
+        asked.append(address.drivername)
+        raise ModuleNotFoundError("no module named psycopg")
+
+    monkeypatch.setattr("kvxray_storage.database.sa.create_engine", create)
+    for url in ("postgresql://host/db", "postgresql+psycopg://host/db"):
+        with pytest.raises(UserError, match=r"needs a driver that is not installed: pip install 'kvxray\[postgres\]'"):
+            open_database(url)
+    assert asked == ["postgresql+psycopg"] * 2
