@@ -98,7 +98,9 @@ def test_every_block_state_is_documented(state: str) -> None:
 
 def finding_kinds() -> set[str]:
     analysis = (ROOT / "backend" / "kvxray_backend" / "analysis").glob("*.py")
-    told = {kind for path in analysis for kind in re.findall(r'kind="([a-z_]+)"', path.read_text())}
+    written = re.compile(r'(?:kind=|\.finding\(\s*)"([a-z_]+)"')
+    told = {kind for path in analysis for kind in written.findall(path.read_text())}
+    assert {"leak", "gap", "storage"} <= told, "the kinds are no longer found where they were"
     return told | {"ref_underflow", "double_free"}
 
 

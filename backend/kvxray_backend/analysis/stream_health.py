@@ -5,13 +5,13 @@ out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from kvxray_engine.stream.block_map import BlockMap, Fault
 from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, BlockState, Totals
 
-from kvxray_backend.analysis.finding import Finding, Subjects
+from kvxray_backend.analysis.finding import Finding, Severity, Subjects
 from kvxray_backend.sources.sequencer import Gap
 
 STALE_AFTER_S: Final = 3.0
@@ -34,6 +34,21 @@ class Place:
     seq: int
     t_ns: int
 
+    def finding(self, kind: str, severity: Severity, sentence: str, *distinct: int, **more: Any) -> Finding:
+        """A finding of this place. distinct: numbers that tell it from others of its kind in this epoch. more: further
+        fields, in place of the defaults as well.
+        """
+        fields: dict[str, Any] = {"seq0": self.seq, "seq1": self.seq, "time_ns": self.t_ns}
+        return Finding(
+            id=":".join(str(part) for part in (kind, self.source, self.epoch, *distinct)),
+            kind=kind,
+            severity=severity,
+            source=self.source,
+            epoch=self.epoch,
+            sentence=sentence,
+            **(fields | more),
+        )
+
 
 def gap_finding(place: Place, gap: Gap) -> Finding:
     """Messages that are lost for good; open until a snapshot has made the state exact again."""
@@ -41,17 +56,14 @@ def gap_finding(place: Place, gap: Gap) -> Finding:
     # A message may be without events: then the last one missing lies before the first.
     events = max(gap.seq1 - gap.seq0 + 1, 0) if gap.seq1 is not None else None
     told = f"{_count(messages, 'message')}" + (f" with {_count(events, 'event')}" if events is not None else "")
-    return Finding(
-        id=f"gap:{place.source}:{place.epoch}:{gap.wire_seq0}",
-        kind="gap",
-        severity="warning",
-        source=place.source,
-        epoch=place.epoch,
+    return place.finding(
+        "gap",
+        "warning",
+        f"{told[:1].upper()}{told[1:]} of the stream {'is' if messages == 1 else 'are'} missing.",
+        gap.wire_seq0,
         seq0=gap.seq0,
         seq1=max(gap.seq1, gap.seq0) if gap.seq1 is not None else gap.seq0,
-        time_ns=place.t_ns,
         numbers={"messages": messages, **({"events": events} if events is not None else {})},
-        sentence=f"{told[:1].upper()}{told[1:]} of the stream {'is' if messages == 1 else 'are'} missing.",
     )
 
 
@@ -60,16 +72,10 @@ def no_snapshot_finding(place: Place, *, is_asked: bool) -> Finding:
 
     is_asked: it was asked for one, and did not answer.
     """
-    return Finding(
-        id=f"no_snapshot:{place.source}:{place.epoch}",
-        kind="no_snapshot",
-        severity="warning",
-        source=place.source,
-        epoch=place.epoch,
-        seq0=place.seq,
-        seq1=place.seq,
-        time_ns=place.t_ns,
-        sentence=NO_ANSWER if is_asked else NO_ADDRESS,
+    return place.finding(
+        "no_snapshot",
+        "warning",
+        NO_ANSWER if is_asked else NO_ADDRESS,
         sentence_when_over=NO_SNAPSHOT_WHEN_OVER,
         sentence_when_engine_ended=NO_SNAPSHOT_WHEN_ENGINE_ENDED,
     )
@@ -79,98 +85,72 @@ def restart_finding(place: Place, begun_ns: int) -> Finding:
     """A new life of the engine, first heard at `begun_ns`: a moment, not a state. It rests on the life's first event,
     whether that was told already or not.
     """
-    return Finding(
-        id=f"restart:{place.source}:{place.epoch}",
-        kind="restart",
-        severity="warning",
-        source=place.source,
-        epoch=place.epoch,
+    return place.finding(
+        "restart",
+        "warning",
+        f"The engine began anew: epoch {place.epoch} follows epoch {place.epoch - 1}.",
         seq0=0,
         seq1=0,
         time_ns=begun_ns,
-        sentence=f"The engine began anew: epoch {place.epoch} follows epoch {place.epoch - 1}.",
     ).ended(begun_ns)
 
 
 def stale_finding(place: Place, since_ns: int) -> Finding:
     """Nothing is heard, not even heartbeats. since_ns: by our clock, as the engine has none to go by."""
-    return Finding(
-        id=f"stale:{place.source}:{place.epoch}:{since_ns // 1_000_000}",
-        kind="stale",
-        severity="warning",
-        source=place.source,
-        epoch=place.epoch,
-        seq0=place.seq,
-        seq1=place.seq,
+    return place.finding(
+        "stale",
+        "warning",
+        "Nothing is heard from the engine; what is shown is its last known state.",
+        since_ns // 1_000_000,
         time_ns=since_ns,
-        sentence="Nothing is heard from the engine; what is shown is its last known state.",
         sentence_when_over=STALE_WHEN_OVER,
     )
 
 
 def storage_finding(place: Place, failure: str) -> Finding:
     """The event log cannot write: nothing acknowledged is lost, but history stands still. failure: its sentence."""
-    return Finding(
-        id=f"storage:{place.source}:{place.epoch}",
-        kind="storage",
-        severity="critical",
-        source=place.source,
-        epoch=place.epoch,
-        seq0=place.seq,
-        seq1=place.seq,
-        time_ns=place.t_ns,
-        sentence=f"New events are not being stored. {failure}",
+    return place.finding(
+        "storage",
+        "critical",
+        f"New events are not being stored. {failure}",
         sentence_when_over=STORAGE_WHEN_OVER,
     )
 
 
 def drops_finding(place: Place, drops: int) -> Finding:
     """The engine produced events faster than its publisher sent them."""
-    return Finding(
-        id=f"drops:{place.source}:{place.epoch}",
-        kind="drops",
-        severity="warning",
-        source=place.source,
-        epoch=place.epoch,
-        seq0=place.seq,
-        seq1=place.seq,
-        time_ns=place.t_ns,
+    return place.finding(
+        "drops",
+        "warning",
+        f"The engine's recorder has dropped {_count(drops, 'message')}, so as not to slow the engine down.",
         numbers={"messages": drops},
-        sentence=f"The engine's recorder has dropped {_count(drops, 'message')}, so as not to slow the engine down.",
     ).ended(place.t_ns)
 
 
 def malformed_finding(place: Place, frames: int, reason: str) -> Finding:
     """Something else than messages arrives at the events socket."""
-    return Finding(
-        id=f"malformed:{place.source}:{place.epoch}",
-        kind="malformed",
-        severity="warning",
-        source=place.source,
-        epoch=place.epoch,
-        seq0=place.seq,
-        seq1=place.seq,
-        time_ns=place.t_ns,
-        numbers={"frames": frames},
-        sentence=f"{_count(frames, 'frame')} could not be read and {'was' if frames == 1 else 'were'} skipped; "
+    return place.finding(
+        "malformed",
+        "warning",
+        f"{_count(frames, 'frame')} could not be read and {'was' if frames == 1 else 'were'} skipped; "
         f"the last: {reason}",
+        numbers={"frames": frames},
     ).ended(place.t_ns)
 
 
 def fault_finding(place: Place, fault: Fault) -> Finding:
     """A law of reference counting that the stream itself broke."""
     broken = "released once too often" if fault.kind == "ref_underflow" else "freed while it was free"
-    return Finding(
-        id=f"{fault.kind}:{place.source}:{place.epoch}:{fault.seq}:{fault.block}",
-        kind=fault.kind,
-        severity="critical",
-        source=place.source,
-        epoch=place.epoch,
+    return place.finding(
+        fault.kind,
+        "critical",
+        f"Block {fault.block} was {broken}.",
+        fault.seq,
+        fault.block,
         seq0=fault.seq,
         seq1=fault.seq,
         time_ns=fault.t_ns,
         subjects=Subjects(blocks=(fault.block,)),
-        sentence=f"Block {fault.block} was {broken}.",
     ).ended(fault.t_ns)
 
 
@@ -195,19 +175,13 @@ def audit_finding(place: Place, block_map: BlockMap, totals: Totals) -> Finding 
     wrong = [f"{theirs:,} {what}, the stream says {ours:,}" for what, (theirs, ours) in pairs.items() if theirs != ours]
     if not wrong:
         return None
-    return Finding(
-        id=f"audit:{place.source}:{place.epoch}",
-        kind="audit",
-        severity="critical",
-        source=place.source,
-        epoch=place.epoch,
-        seq0=place.seq,
-        seq1=place.seq,
-        time_ns=place.t_ns,
+    return place.finding(
+        "audit",
+        "critical",
+        f"The engine counts {'; '.join(wrong)}.",
         numbers={
             f"{what} {side}": value for what, pair in pairs.items() for side, value in zip(_SIDES, pair, strict=True)
         },
-        sentence=f"The engine counts {'; '.join(wrong)}.",
     )
 
 
