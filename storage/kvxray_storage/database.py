@@ -22,7 +22,7 @@ from kvxray_engine.errors import UserError
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from kvxray_storage import schema
-from kvxray_storage.models import setting
+from kvxray_storage.models import metadata, setting
 from kvxray_storage.refusals import why_not_opened
 
 BUSY_TIMEOUT_S: Final = 5.0
@@ -104,6 +104,7 @@ def open_database(url: str) -> Database:
             _switch_to_wal(engine)
         with _writing(engine) as connection:
             revision = schema.upgrade(connection)
+            _read_a_row_of_each(connection)
             digest_key = _stored_digest_key(connection)
     except UserError:
         engine.dispose()
@@ -218,6 +219,12 @@ def _switch_to_wal(engine: sa.Engine) -> None:
 def _writing(engine: sa.Engine) -> Iterator[sa.Connection]:
     with engine.connect().execution_options(**{_WRITES: True}) as connection, connection.begin():
         yield connection
+
+
+def _read_a_row_of_each(connection: sa.Connection) -> None:
+    """A damaged schema shows here, where it is told, and not in the first question that is asked later."""
+    for table in metadata.sorted_tables:
+        connection.execute(sa.select(table).limit(1)).all()
 
 
 def _stored_digest_key(connection: sa.Connection) -> bytes:

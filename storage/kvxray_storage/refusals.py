@@ -10,6 +10,7 @@ _REASONS: Final = (
     ("database is locked", "another program keeps it locked; close that program"),
     ("not a database", "it is not a database; choose another file with KVXRAY_DATABASE_URL"),
     ("decode", "it is damaged; choose another file with KVXRAY_DATABASE_URL or restore a copy"),
+    ("no such column", "it is damaged; choose another file with KVXRAY_DATABASE_URL or restore a copy"),
     ("malformed", "it is damaged; choose another file with KVXRAY_DATABASE_URL or restore a copy"),
     ("readonly", "it is not writable; change its permissions or choose another file with KVXRAY_DATABASE_URL"),
     ("read-only", "it is not writable; change its permissions or choose another file with KVXRAY_DATABASE_URL"),

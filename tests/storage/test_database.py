@@ -253,3 +253,12 @@ def test_postgresql_is_opened_with_the_driver_that_kvxray_brings(monkeypatch):
         with pytest.raises(UserError, match=r"needs a driver that is not installed: pip install 'kvxray\[postgres\]'"):
             open_database(url)
     assert asked == ["postgresql+psycopg"] * 2
+
+
+def test_a_column_that_is_lost_is_said_at_the_start(tmp_path):
+    path = tmp_path / "kvxray.db"
+    open_database(url_of(path)).close()
+    path.write_bytes(path.read_bytes().replace(b"ended_ns", b"ended_xx"))
+    with pytest.raises(UserError, match=r"cannot be used: it is damaged; choose another file") as refusal:
+        open_database(url_of(path))
+    assert "\n" not in str(refusal.value)
