@@ -46,7 +46,12 @@ class Message:
 def encode(header: Header, columns: Columns) -> bytes:
     """One message as bytes; `header.sizes` is filled in here."""
     sizes, body = encode_body(columns)
-    head = _ENCODER.encode(msgspec.structs.replace(header, sizes=sizes))
+    return assemble(msgspec.structs.replace(header, sizes=sizes), body)
+
+
+def assemble(header: Header, body: list[bytes]) -> bytes:
+    """One message out of columns that are bytes already; `header.sizes` tells their sizes."""
+    head = _ENCODER.encode(header)
     return b"".join((_PREFIX.pack(_MAGIC, SCHEMA_VERSION, len(head)), head, *body))
 
 

@@ -9,13 +9,20 @@ import contextlib
 import socket
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvxray_engine.stream.pool_dump import PoolDump
 from kvxray_engine.stream.schema import Name, Totals
 
-Many = tuple[int, int, list[int], list[int], list[int]]
-"""One operation without rows, for many requests: the entry of `operations` before which it belongs, kind, reqs, a0s,
-a1s."""
+
+class Many(NamedTuple):
+    """One operation without rows, for many requests; `entry`: of `operations`, before which they belong."""
+
+    entry: int
+    kind: int
+    reqs: list[int]
+    a0s: list[int]
+    a1s: list[int]
 
 
 @dataclass(slots=True)

@@ -172,7 +172,7 @@ class Recorder(NullRecorder):
             return
         if not self._operations:
             self._open()
-        self._many.append((len(self._operations), kind, reqs, a0s, a1s))
+        self._many.append(Many(len(self._operations), kind, reqs, a0s, a1s))
         self._rowless += len(reqs)
 
     def complete_step(self, tokens: int, totals: Totals | None = None) -> None:
