@@ -27,7 +27,7 @@ ALL_MEDIA = 255
 
 # Read once: in Python 3.11 to read a member of an enum class costs more than most of what is done here with a block.
 _ALLOCATED, _REFERENCED, _DEREFERENCED = Kind.BlockAllocated, Kind.BlockReferenced, Kind.BlockDereferenced
-_FREED, _EVICTED, _FILLED = Kind.BlockFreed, Kind.BlockEvicted, Kind.BlockFilled
+_FREED, _EVICTED = Kind.BlockFreed, Kind.BlockEvicted
 _NO_CAUSE, _HIT, _FOR_ALLOCATION = Cause.none, Cause.hit, Cause.allocation
 _FRONT, _TAIL = QueueEnd.front, QueueEnd.tail
 
@@ -202,7 +202,7 @@ class BlockPool:
         """Tells how many tokens blocks without a hash hold now: once a step, for all that were written in it."""
         for block, count in zip(blocks, slots, strict=True):
             self.slots[block] = count
-        self.recorder.values(_FILLED, _NO_CAUSE, NO_ORDINAL, blocks, slots)
+        self.recorder.filled(blocks, slots)
 
     def evict(self, blocks: list[int]) -> None:
         """Drops the hashes of these blocks, referenced or not; they keep their place in the free queue."""

@@ -326,6 +326,9 @@ def test_the_same_requests_give_the_same_run() -> None:
         run(engine)
         messages, _ = recorder.handover.take()
         recorder.handover.close()
-        return [(one.operations, one.many, one.blk, one.val, one.hashes) for one in messages], engine.clock.wall_ns()
+        return [
+            (one.operations, one.many, one.blk, one.blk_inserted, one.val, one.val_inserted, one.hashes)
+            for one in messages
+        ], engine.clock.wall_ns()
 
     assert story() == story()

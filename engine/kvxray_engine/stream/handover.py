@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from array import array
 from collections import deque
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,19 +21,18 @@ class Many(NamedTuple):
 
     entry: int
     kind: int
-    reqs: list[int]
-    a0s: list[int]
-    a1s: list[int]
+    reqs: array[int]
+    a0s: array[int]
+    a1s: array[int]
 
 
 @dataclass(slots=True)
 class RecordedMessage:
-    """What the recorder took in one go, as Python lists.
+    """What the recorder took in one go.
 
     `operations`: kind, cause, req, n, a0 and a1 of each operation, one after the other. `blk`: one entry a row. `val`:
-    one entry a row of a kind with values, but for BlockCached only that of the first row, its parent's ordinal. `runs`:
-    for each BlockCached of more rows, where in `val` that is, the ordinal of its first hash, and its rows: the values
-    of the others follow.
+    one entry a row of a kind with values. What belongs between the entries of a list, but was not put there, is in
+    `blk_inserted` and `val_inserted`, with the entry before which it belongs, in order.
     """
 
     wire_seq: int
@@ -48,8 +48,9 @@ class RecordedMessage:
     operations: list[int]
     many: list[Many]
     blk: list[int]
+    blk_inserted: list[tuple[int, array[int]]]
     val: list[int]
-    runs: list[int]
+    val_inserted: list[tuple[int, array[int] | range]]
     hashes: list[bytes]
     totals: Totals | None
 

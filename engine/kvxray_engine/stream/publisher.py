@@ -19,11 +19,12 @@ import zmq
 from kvxray_engine.errors import UserError
 from kvxray_engine.stream import snapshot, wire
 from kvxray_engine.stream.block_map import BlockMap
-from kvxray_engine.stream.codec import BadMessage, encode, encode_descriptor
+from kvxray_engine.stream.codec import BadMessage, Message, decode_own, encode, encode_descriptor
 from kvxray_engine.stream.columns import Columns
 from kvxray_engine.stream.handover import RecordedMessage
+from kvxray_engine.stream.joining import can_join, join
 from kvxray_engine.stream.pool_dump import PoolDump
-from kvxray_engine.stream.recorded import can_join_recorded, encode_recorded, join_recorded, to_message
+from kvxray_engine.stream.recorded import encode_recorded
 from kvxray_engine.stream.recorder import Recorder
 from kvxray_engine.stream.replay_buffer import ReplayBuffer
 from kvxray_engine.stream.schema import SCHEMA_VERSION, Descriptor, Header, Totals
@@ -31,11 +32,13 @@ from kvxray_engine.stream.schema import SCHEMA_VERSION, Descriptor, Header, Tota
 FOLD_EVENTS: Final = 65_536
 FOLD_EVERY_S: Final = 1.0
 """Few large folds take less from the engine's thread than many small ones: with steps of 160 rows, 40 microseconds a
-step instead of 110 with 2,048 rows."""
+step instead of 110 with 2,048 rows at a time."""
 
-REST_MS: Final = 20
-"""After it sent something the publisher rests, and takes what came meanwhile in one go. To be woken by every step of 5
-milliseconds makes the two threads fight for the interpreter: 350 to 450 microseconds a step instead of 100."""
+REST_MS: Final = 50
+"""After it sent something the publisher rests, and takes what came meanwhile in one go: each time it works, the
+engine's thread finds the interpreter taken, and has to be woken. Measured with steps of 5 ms: woken by every step, 350
+to 450 microseconds a step; resting 20 ms, 110 to 200; resting 50 ms, 80 to 140."""
+
 SEND_QUEUE_MESSAGES: Final = 10_000
 
 
@@ -68,7 +71,9 @@ class Publisher:
         self.failed_messages = 0
         self._fold: BlockMap | None = BlockMap(descriptor, source=source, incarnation=self.incarnation)
         self._broken = self._fold
-        self._to_fold: list[RecordedMessage] = []
+        self._to_fold: list[bytes] = []
+        self._events_to_fold = 0
+        self._covered = -1  # the last message that a dump covers: it and those before it are not folded
         self._folded_at = 0.0
         self._totals: Totals | None = None
         self._context = zmq.Context()
@@ -145,8 +150,8 @@ class Publisher:
             self._send(one)
         if dump is not None:
             self._begin_anew(*dump)
-        waiting = sum(one.n for one in self._to_fold)
-        if self._to_fold and (waiting >= FOLD_EVENTS or time.monotonic() - self._folded_at >= self.fold_every_s):
+        due = self._events_to_fold >= FOLD_EVENTS or time.monotonic() - self._folded_at >= self.fold_every_s
+        if self._to_fold and due:
             self._fold_what_waits()
         return bool(recorded)
 
@@ -162,39 +167,43 @@ class Publisher:
         self.replay.add(recorded.wire_seq, payload)
         self.sent_messages += 1
         self._totals = recorded.totals or self._totals
-        self._to_fold.append(recorded)
+        self._to_fold.append(payload)
+        self._events_to_fold += recorded.n
 
     def _begin_anew(self, wire_seq: int, dump: PoolDump) -> None:
         """Takes the engine's word for all messages up to `wire_seq`, and folds on from there."""
-        newer = [one for one in self._to_fold if one.wire_seq > wire_seq]
         fold = BlockMap(self.descriptor, source=self.source, incarnation=self.incarnation)
         fold.hashes.set_width(self.hash_width)
         fold.replace_from_dump(dump, wire_seq)
         fold.lost = self.recorder.lost
         fold.adopt_totals(self._fold or self._broken)
-        self._fold, self._to_fold = fold, newer
+        self._fold, self._covered = fold, wire_seq
 
     def _fold_what_waits(self) -> None:
         self._folded_at = time.monotonic()
-        waiting, self._to_fold = self._to_fold, []
-        run: list[RecordedMessage] = []
-        for recorded in waiting:
-            if run and not can_join_recorded(run[0], run[-1], recorded):
+        # Kept as bytes, which the replay buffer has anyway: lists of numbers kept for a second slow the engine down,
+        # whose new ones then come from cold memory.
+        waiting, self._to_fold, self._events_to_fold = self._to_fold, [], 0
+        run: list[Message] = []
+        for message in map(decode_own, waiting):
+            if message.header.wire_seq <= self._covered:
+                continue
+            if run and not can_join(run[0], run[-1], message):
                 self._fold_run(run)
                 run = []
-            run.append(recorded)
+            run.append(message)
         if run:
             self._fold_run(run)
 
-    def _fold_run(self, run: list[RecordedMessage]) -> None:
+    def _fold_run(self, run: list[Message]) -> None:
         """Folds messages that follow each other; before a gap in them the fold stops being whole."""
         if self._fold is None:
             return
-        if run[0].wire_seq != self._fold.next_wire_seq:
+        if run[0].header.wire_seq != self._fold.next_wire_seq:
             self._break_fold(self._fold)
             return
         try:
-            self._fold.apply(to_message(join_recorded(run), self.source, self.incarnation, self.hash_width))
+            self._fold.apply(join(run))
         except BadMessage:
             self._break_fold(self._fold)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kvxray_engine.stream.codec import MAX_BLOCKS, BadMessage, decode, decode_descriptor, encode, encode_descriptor
+from kvxray_engine.stream.codec import (
+    MAX_BLOCKS,
+    BadMessage,
+    decode,
+    decode_descriptor,
+    decode_own,
+    encode,
+    encode_descriptor,
+)
 from kvxray_engine.stream.columns import COLUMN_TYPES, Columns
-from kvxray_engine.stream.joining import join
-from kvxray_engine.stream.recorded import can_join_recorded, encode_recorded, join_recorded, to_message
+from kvxray_engine.stream.recorded import encode_recorded, to_message
 from kvxray_engine.stream.schema import ROW_KINDS, SCHEMA_VERSION, Cause, Kind, Name
 
 from tests.engine.stream.scripted_pool import ScriptedPool, descriptor
@@ -123,26 +128,10 @@ def test_what_is_sent_is_the_message_as_columns() -> None:
     recorded, _ = pool.recorder.handover.take()
     for one in recorded:
         message = to_message(one, "test", "life-1", 32)
-        assert encode_recorded(one, "test", "life-1", 32) == encode(message.header, message.columns)
-
-
-def test_recorded_messages_joined_are_the_messages_joined() -> None:
-    pool = ScriptedPool(32, seed=5)
-    for _ in range(40):
-        pool.run_step()
-    recorded, _ = pool.recorder.handover.take()
-    assert all(can_join_recorded(recorded[0], *pair) for pair in pairwise(recorded))
-    together = to_message(join_recorded(recorded), "test", "life-1", 32)
-    one_by_one = join([to_message(one, "test", "life-1", 32) for one in recorded])
-    assert encode(together.header, together.columns) == encode(one_by_one.header, one_by_one.columns)
-
-
-def test_recorded_messages_with_one_missing_between_them_are_not_joined() -> None:
-    pool = ScriptedPool(32, seed=6)
-    for _ in range(3):
-        pool.run_step()
-    (first, _, last), _ = pool.recorder.handover.take()
-    assert not can_join_recorded(first, first, last)
+        sent = encode_recorded(one, "test", "life-1", 32)
+        assert sent == encode(message.header, message.columns)
+        own = decode_own(sent)
+        assert encode(own.header, own.columns) == sent
 
 
 @pytest.mark.parametrize("field", ["operations", "blk"])
