@@ -4,9 +4,11 @@ A backend owns the two cache tensors and knows blocks, slots and heads. It does 
 who shares a block: whatever the block tables say is what it reads. Every backend has the same layout and the same
 words, so that one can replace another under a running design:
 
-    key_cache, value_cache   [num_layers, num_blocks, block_size, num_kv_heads, head_dim]
-    slot_mapping             int64 [tokens]: block_id * block_size + offset, -1 = write nothing
-    block_tables             int32 [sequences, max_blocks], padded with the null block 0
+    key_cache, value_cache     [num_layers, num_blocks, block_size, num_kv_heads, items], in the format's storage dtype;
+                               items = head_dim / values per item
+    key_scales, value_scales   float16 [num_layers, num_blocks, block_size, num_kv_heads, scales]; None without scales
+    slot_mapping               int64 [tokens]: block_id * block_size + offset, -1 = write nothing
+    block_tables               int32 [sequences, max_blocks], padded with the null block 0
 
 Memory that nothing was written to may hold anything, NaN included: a backend never lets it reach a result.
 """
@@ -18,6 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+
+from kvxray_kernels.attention_variant import PLAIN, AttentionVariant
+from kvxray_kernels.cache_format import SCALE_DTYPE, CacheFormat
 
 NULL_BLOCK = 0
 
@@ -32,13 +37,21 @@ class CacheShape:
     num_kv_heads: int
     head_dim: int
 
-    def as_tuple(self) -> tuple[int, int, int, int, int]:
+    def of_cache(self, cache_format: CacheFormat) -> tuple[int, int, int, int, int]:
         """The shape of the key cache, and of the value cache."""
-        return (self.num_layers, self.num_blocks, self.block_size, self.num_kv_heads, self.head_dim)
+        return (*self._heads, self.head_dim // cache_format.values_per_item)
 
-    def bytes_per_block(self, dtype: torch.dtype) -> int:
-        """Bytes of one block: keys and values of every layer."""
-        return 2 * self.num_layers * self.block_size * self.num_kv_heads * self.head_dim * dtype.itemsize
+    def of_scales(self, cache_format: CacheFormat) -> tuple[int, int, int, int, int]:
+        """The shape of the key scales, and of the value scales."""
+        return (*self._heads, cache_format.num_scales)
+
+    def bytes_per_block(self, cache_format: CacheFormat) -> int:
+        """Bytes of one block: keys and values of every layer, with their scales."""
+        return 2 * self.num_layers * self.block_size * self.num_kv_heads * cache_format.bytes_per_head(self.head_dim)
+
+    @property
+    def _heads(self) -> tuple[int, int, int, int]:
+        return (self.num_layers, self.num_blocks, self.block_size, self.num_kv_heads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +75,29 @@ class AttentionMetadata:
 class AttentionBackend(ABC):
     """A paged KV cache and the attention over it. See the module for the layout."""
 
-    def __init__(self, shape: CacheShape, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        shape: CacheShape,
+        cache_format: CacheFormat,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        """`dtype`: of queries, keys, values and results. A cache that is not quantised has its own, and no other."""
+        assert shape.head_dim % cache_format.values_per_item == 0, "a head must fill its last item"
+        assert cache_format.is_quantised or dtype in (None, cache_format.storage_dtype), "nobody would convert"
+        assert not cache_format.is_quantised or dtype is not None, "a quantised cache says what it is read as"
         self.shape = shape
-        self.dtype = dtype
+        self.cache_format = cache_format
+        self.dtype = dtype or cache_format.storage_dtype
         self.device = torch.device(device)
         # Not zeroed: memory then costs nothing until it is used, and what nobody wrote is never read anyway.
-        self.key_cache = torch.empty(shape.as_tuple(), dtype=dtype, device=self.device)
-        self.value_cache = torch.empty(shape.as_tuple(), dtype=dtype, device=self.device)
+        self.key_cache = torch.empty(shape.of_cache(cache_format), dtype=cache_format.storage_dtype, device=self.device)
+        self.value_cache = torch.empty_like(self.key_cache)
+        self.key_scales: torch.Tensor | None = None
+        self.value_scales: torch.Tensor | None = None
+        if cache_format.num_scales:
+            self.key_scales = torch.empty(shape.of_scales(cache_format), dtype=SCALE_DTYPE, device=self.device)
+            self.value_scales = torch.empty_like(self.key_scales)
 
     def build_metadata(
         self, query_lens: Sequence[int], context_lens: Sequence[int], block_tables: Sequence[Sequence[int]]
@@ -92,15 +121,20 @@ class AttentionBackend(ABC):
         """Write keys and values [tokens, num_kv_heads, head_dim] to their slots; slot -1 is skipped."""
 
     @abstractmethod
-    def attend(self, layer: int, q: torch.Tensor, metadata: AttentionMetadata) -> torch.Tensor:
+    def attend(
+        self, layer: int, q: torch.Tensor, metadata: AttentionMetadata, variant: AttentionVariant = PLAIN
+    ) -> torch.Tensor:
         """Causal attention of q [tokens, num_heads, head_dim] over the cached context; same shape out.
 
-        Query heads h * group .. (h + 1) * group - 1 read kv head h. Scores are scaled by head_dim ** -0.5.
+        Query heads h * group .. (h + 1) * group - 1 read kv head h.
         """
 
     @abstractmethod
     def copy_blocks(self, pairs: Sequence[tuple[int, int]]) -> None:
-        """Copy whole blocks (source, destination) in every layer; all sources are read before anything is written."""
+        """Copy whole blocks (source, destination), scales too, in every layer.
+
+        All sources are read before anything is written.
+        """
 
     def num_blocks_for(self, num_tokens: int) -> int:
         """Blocks that hold this many tokens."""
@@ -109,9 +143,12 @@ class AttentionBackend(ABC):
     def check_integrity(self) -> None:
         """Assert that the cache is still the one that was made."""
         for cache in (self.key_cache, self.value_cache):
-            assert tuple(cache.shape) == self.shape.as_tuple(), "a cache tensor has changed its shape"
-            assert cache.dtype == self.dtype, "a cache tensor has changed its dtype"
+            assert tuple(cache.shape) == self.shape.of_cache(self.cache_format), "a cache tensor has changed its shape"
+            assert cache.dtype == self.cache_format.storage_dtype, "a cache tensor has changed its dtype"
             assert cache.is_contiguous(), "kernels address the cache by its layout: it must stay contiguous"
+        for scales in (self.key_scales, self.value_scales):
+            assert (scales is not None) == (self.cache_format.num_scales > 0), "scales belong to formats that have them"
+            assert scales is None or tuple(scales.shape) == self.shape.of_scales(self.cache_format), "scales changed"
         assert self.key_cache.data_ptr() != self.value_cache.data_ptr(), "keys and values share memory"
 
     def _table_tensor(self, context_lens: Sequence[int], block_tables: Sequence[Sequence[int]]) -> torch.Tensor:

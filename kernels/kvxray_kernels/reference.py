@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import torch
 
+from kvxray_kernels.attention_variant import PLAIN, AttentionVariant
+
 
 def reference_attention(
     q: torch.Tensor,
@@ -17,10 +19,11 @@ def reference_attention(
     query_lens: Sequence[int],
     context_lens: Sequence[int],
     block_tables: Sequence[Sequence[int]],
+    variant: AttentionVariant = PLAIN,
 ) -> torch.Tensor:
     """Causal attention of q [tokens, num_heads, head_dim] over one layer of the cache; float64, same shape.
 
-    The caches are one layer: [num_blocks, block_size, num_kv_heads, head_dim].
+    The caches are one layer of numbers, dequantised: [num_blocks, block_size, num_kv_heads, head_dim].
     """
     out = torch.empty(q.shape, dtype=torch.float64)
     group = q.shape[1] // key_cache.shape[2]
@@ -29,14 +32,27 @@ def reference_attention(
         keys = _tokens_of(key_cache, table, context_len)
         values = _tokens_of(value_cache, table, context_len)
         for j in range(query_len):
-            visible = context_len - query_len + j + 1
+            last = context_len - query_len + j
+            first = 0 if variant.sliding_window is None else max(0, last - variant.sliding_window + 1)
             for head in range(q.shape[1]):
-                k = keys[:visible, head // group]
-                v = values[:visible, head // group]
-                scores = (k @ q[row, head].double()) * q.shape[2] ** -0.5
-                out[row, head] = torch.softmax(scores, dim=0) @ v
+                k = keys[first : last + 1, head // group]
+                v = values[first : last + 1, head // group]
+                sink = None if variant.sinks is None else variant.sinks[head].double()
+                out[row, head] = _attend(q[row, head].double(), k, v, variant, sink)
             row += 1
     return out
+
+
+def _attend(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, variant: AttentionVariant, sink: torch.Tensor | None
+) -> torch.Tensor:
+    """One query of one head over the keys and values that it sees."""
+    scores = (k @ q) * variant.scale_for(len(q))
+    if variant.softcap is not None:
+        scores = variant.softcap * torch.tanh(scores / variant.softcap)
+    if sink is not None:
+        scores = torch.cat([scores, sink[None]])
+    return torch.softmax(scores, dim=0)[: len(v)] @ v
 
 
 def reference_write(cache: torch.Tensor, rows: torch.Tensor, slot_mapping: Sequence[int]) -> torch.Tensor:
