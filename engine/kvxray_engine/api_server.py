@@ -50,7 +50,7 @@ def create_api(
             found = RequestText(request_id, "", finished=False)
         if found is None:
             sentence = f"The engine has no text of {request_id}: it never ran here, or ended too long ago."
-            return JSONResponse({"error": sentence}, 404)
+            return JSONResponse(error_body(404, sentence), 404)
         return asdict(found)
 
     for router in routers:
@@ -59,11 +59,10 @@ def create_api(
 
 
 async def _say_what_is_not_there(request: Request, error: Exception) -> JSONResponse:
-    """Unknown paths and methods, in the words of whoever asked: OpenAI's clients read an object."""
+    """Unknown paths and methods."""
     assert isinstance(error, HTTPException), "registered for these alone"
     sentence = f"There is no {request.method} {request.url.path[:100]} here."
-    openai = request.url.path.startswith("/v1/")
-    return JSONResponse(error_body(error.status_code, sentence) if openai else {"error": sentence}, error.status_code)
+    return JSONResponse(error_body(error.status_code, sentence), error.status_code)
 
 
 class ApiServer:
@@ -92,12 +91,12 @@ class ApiServer:
         self._socket.close()
 
 
-def check_port(port: int, host: str = "127.0.0.1") -> None:
-    """Raises UserError when the port is taken (0 never is): before anything slow begins."""
-    _listen(host, port).close()
+def check_port(port: int, host: str = "127.0.0.1", *, option: str) -> None:
+    """Raises UserError when the port is taken (0 never is): before anything slow begins. option: what chooses it."""
+    _listen(host, port, f"another with {option}").close()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, another: str = "another port") -> socket.socket:
     """A listening socket. Raises UserError when the address cannot be had."""
     listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -107,6 +106,6 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise UserError(
-            f"Cannot listen on {host}:{port}: {error.strerror}. Stop what uses it, or choose another port."
+            f"Cannot listen on {host}:{port}: {error.strerror}. Stop what uses it, or choose {another}."
         ) from error
     return listener

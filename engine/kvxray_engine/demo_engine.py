@@ -13,8 +13,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from kvxray_engine.api_server import check_port
+from kvxray_engine.dtypes import AUTO, check_dtypes
 from kvxray_engine.engine import EngineConfig, LLMEngine
-from kvxray_engine.engine_host import default_threads, loopback_endpoint, say_ready, stop_on_signals
+from kvxray_engine.engine_host import (
+    default_threads,
+    limit_kernel_caches,
+    loopback_endpoint,
+    say_ready,
+    stop_on_signals,
+)
 from kvxray_engine.errors import UserError
 from kvxray_engine.interruption import end_on_signals
 from kvxray_engine.server.engine_server import EngineServer, ServerOptions
@@ -69,6 +76,8 @@ class DemoOptions:
     api_port: int = 8000
     num_kv_blocks: int | None = None
     block_size: int = 16
+    kv_cache_dtype: str = "auto"  # as the model's
+    device: str = "auto"
     source: str = "demo"
     labels: dict[str, str] = field(default_factory=dict)
     threads: int = 0
@@ -119,18 +128,23 @@ def _check(options: DemoOptions) -> None:
         raise UserError(f"The demo has at most {MAX_AGENTS:,} agents: give --agents {MAX_AGENTS} or fewer.")
     if options.block_size < 1:
         raise UserError("A block holds at least one token: give --block-size 1 or more.")
-    for port in (options.events_port, options.replay_port, options.api_port):
-        check_port(port)
+    check_dtypes(AUTO, options.kv_cache_dtype)
+    check_port(options.events_port, option="--events-port")
+    check_port(options.replay_port, option="--replay-port")
+    check_port(options.api_port, option="--api-port")
 
 
 def _load(options: DemoOptions) -> tuple[StepModel, Tokenizer, str]:
     """The model asked for, or the tiny one where it cannot be had; its tokenizer and name."""
     import torch
 
+    from kvxray_engine.device import choose_device, default_dtype
     from kvxray_engine.model_loading import open_model
     from kvxray_engine.model_store import fetch_smollm2
 
+    device = choose_device(options.device)
     torch.set_num_threads(options.threads or default_threads(os.cpu_count() or 1))
+    limit_kernel_caches()
     name = options.model
     if name == "smollm2":
         try:
@@ -139,9 +153,10 @@ def _load(options: DemoOptions) -> tuple[StepModel, Tokenizer, str]:
             sys.stderr.write(f"kvxray: {str(error).rstrip('.')}; the demo runs the built-in tiny model instead.\n")
             name = "tiny"
     blocks = SIZINGS[name].num_kv_blocks if options.num_kv_blocks is None else options.num_kv_blocks
-    opened = open_model(name)
+    opened = open_model(name, default_dtype(device), device=device)
+    opened.model.release_matrices()  # they are kept in the form in which they are multiplied
     _check_pool(blocks, options.block_size, opened.tokenizer)
-    return opened.with_cache(blocks, options.block_size, "float32"), opened.tokenizer, name
+    return opened.with_cache(blocks, options.block_size, options.kv_cache_dtype), opened.tokenizer, name
 
 
 def _check_pool(num_blocks: int, block_size: int, tokenizer: Tokenizer) -> None:

@@ -114,6 +114,7 @@ class LLMEngine:
             pools=(Pool(medium=model.medium, name="kv_cache", first_block_id=0, num_blocks=pool.num_blocks),),
             model=model.name,
             labels=labels or {},
+            bytes_per_block_fp16=model.bytes_per_block_fp16,
         )
 
     # Any thread.

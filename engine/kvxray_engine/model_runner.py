@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from kvxray_kernels.backend import NULL_BLOCK, AttentionBackend, AttentionMetadata
+from kvxray_kernels.cache_format import FLOAT16
 
 from kvxray_engine.models.llama import LlamaModel
 from kvxray_engine.sampling import logprobs_of, sample
@@ -41,8 +42,9 @@ class ModelRunner:
         self.max_model_len = config.max_model_len
         self.block_size = shape.block_size
         self.num_blocks = shape.num_blocks
-        self.bytes_per_block = shape.bytes_per_block(backend.dtype)
-        self.kv_cache_dtype = str(backend.dtype).removeprefix("torch.")
+        self.bytes_per_block = shape.bytes_per_block(backend.cache_format)
+        self.bytes_per_block_fp16 = shape.bytes_per_block(FLOAT16)
+        self.kv_cache_dtype = backend.cache_format.name
         self.medium = "CPU" if backend.key_cache.device.type == "cpu" else "GPU"
         self.logprobs: dict[str, TokenLogprobs] = {}
 
@@ -94,12 +96,13 @@ class ModelRunner:
             [s.start + len(s.token_ids) for s in batch],
             [s.block_table for s in batch],
         )
+        device = self.backend.device
         return StepTensors(
-            torch.tensor(token_ids),
-            torch.tensor(positions),
-            torch.tensor(slots),
+            torch.tensor(token_ids, device=device),
+            torch.tensor(positions, device=device),
+            torch.tensor(slots, device=device),
             metadata,
-            torch.tensor(last_tokens, dtype=torch.int64),
+            torch.tensor(last_tokens, dtype=torch.int64, device=device),
         )
 
     def _slots(self, sequence: ScheduledSequence) -> list[int]:

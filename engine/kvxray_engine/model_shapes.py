@@ -18,6 +18,7 @@ Config = dict[str, Any]
 DTYPE_NAMES: Final = {
     "float32": "fp32", "fp32": "fp32", "float16": "fp16", "fp16": "fp16", "half": "fp16", "bfloat16": "bf16",
     "bf16": "bf16", "fp8": "fp8", "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "float8_e4m3fn": "fp8", "int8": "int8",
+    "int4": "int4",
 }  # fmt: skip
 
 

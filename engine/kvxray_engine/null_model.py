@@ -20,7 +20,7 @@ class NullModel:
     name = "null"
     kv_cache_dtype = "none"
     medium = "GPU"  # of the engine it stands for
-    bytes_per_block = 0
+    bytes_per_block = bytes_per_block_fp16 = 0
     logprobs: Mapping[str, TokenLogprobs] = MappingProxyType({})  # it has no scores to report
 
     def __init__(

@@ -11,12 +11,18 @@ import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kvxray_engine.api_server import check_port
+from kvxray_engine.dtypes import AUTO, MODEL_DTYPES, check_dtypes
 from kvxray_engine.engine import EngineConfig, LLMEngine
-from kvxray_engine.engine_host import default_threads, loopback_endpoint, say_ready, stop_on_signals
-from kvxray_engine.errors import UserError
+from kvxray_engine.engine_host import (
+    default_threads,
+    limit_kernel_caches,
+    loopback_endpoint,
+    say_ready,
+    stop_on_signals,
+)
 from kvxray_engine.interruption import end_on_signals
 from kvxray_engine.server.access import AccessRules
 from kvxray_engine.server.engine_loop import EngineLoop
@@ -28,12 +34,6 @@ if TYPE_CHECKING:
     from kvxray_engine.model_loading import OpenModel
     from kvxray_engine.model_runner import ModelRunner
 
-DTYPES: Final = {"auto": "float32", "fp32": "float32", "float32": "float32", "bf16": "bfloat16", "bfloat16": "bfloat16"}
-"""What the model computes in: auto is float32, which every processor computes alike."""
-
-QUANTISED: Final = ("fp8", "int8", "int4", "nvfp4", "turboquant", "octave", "ultraquant")
-"""Beginnings of the names of cache dtypes that vLLM has and this engine does not."""
-
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
@@ -42,10 +42,12 @@ class ServeOptions:
     model: str = "smollm2"
     served_model_names: tuple[str, ...] = ()  # empty = the model's own name
     dtype: str = "auto"
-    kv_cache_dtype: str = "auto"
+    quantization: str | None = None  # of the weights
+    kv_cache_dtype: str = "auto"  # as the model's
+    device: str = "auto"
     block_size: int = 16
     num_kv_blocks: int | None = None  # the null block included
-    gpu_memory_utilization: float | None = None  # share of the machine's memory for weights and cache
+    gpu_memory_utilization: float | None = None  # share of the device's memory for weights and cache
     engine: EngineConfig = field(default_factory=EngineConfig)
     host: str = "127.0.0.1"
     port: int = 8000
@@ -69,10 +71,10 @@ def run(options: ServeOptions) -> int:
 def serve(options: ServeOptions, stopping: threading.Event) -> int:
     """What `run` does, until `stopping` is set."""
     rules = AccessRules(options.host, options.api_key, frozenset(name.lower() for name in options.allowed_hosts))
-    _check_dtypes(options)
-    check_port(options.port, options.host)
-    for port in (options.events_port, options.replay_port):
-        check_port(port)
+    check_dtypes(options.dtype, options.kv_cache_dtype)
+    check_port(options.port, options.host, option="--port")
+    check_port(options.events_port, option="--events-port")
+    check_port(options.replay_port, option="--replay-port")
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s")
     with ExitStack() as stack:
         with end_on_signals():
@@ -109,42 +111,39 @@ def serve(options: ServeOptions, stopping: threading.Event) -> int:
         return 0 if loop.alive else 1
 
 
-def _check_dtypes(options: ServeOptions) -> None:
-    choices = "choose auto, fp32 or bf16"
-    for what, name in (("dtype", options.dtype), ("cache dtype", options.kv_cache_dtype)):
-        if name.startswith(QUANTISED):
-            raise UserError(f"The {what} {name} is quantised, which this engine cannot do yet: {choices}.")
-        if name not in DTYPES:
-            raise UserError(f"This engine has no {what} called {name}: {choices}.")
-
-
 def _open_model(options: ServeOptions) -> tuple[OpenModel, str]:
     """The model and the name it goes by: its own for built-in ones, that of its file or folder for others."""
     import torch
 
+    from kvxray_engine.device import choose_device, default_dtype
     from kvxray_engine.model_loading import open_model
     from kvxray_engine.model_store import MODEL_NAMES, fetch_smollm2
 
+    device = choose_device(options.device)
+    dtype = default_dtype(device) if options.dtype == AUTO else MODEL_DTYPES[options.dtype]
     if "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(default_threads(os.cpu_count() or 1))
+    limit_kernel_caches()
     if options.model == "smollm2":
         fetch_smollm2()
-    opened = open_model(options.model, DTYPES[options.dtype], options.engine.max_model_len)
+    opened = open_model(options.model, dtype, options.engine.max_model_len, device, options.quantization)
+    opened.model.release_matrices()  # they are kept in the form in which they are multiplied
     return opened, options.model if options.model in MODEL_NAMES else opened.model.config.name
 
 
 def _with_cache(opened: OpenModel, options: ServeOptions) -> ModelRunner:
-    dtype = DTYPES[options.dtype if options.kv_cache_dtype == "auto" else options.kv_cache_dtype]
+    size = (options.block_size, options.kv_cache_dtype)
     if options.num_kv_blocks is not None:
         num_blocks = options.num_kv_blocks
     elif options.gpu_memory_utilization is not None:
-        num_blocks = opened.num_blocks_within(options.gpu_memory_utilization, options.block_size, dtype)
+        num_blocks = opened.num_blocks_within(options.gpu_memory_utilization, *size)
     else:
-        num_blocks = opened.default_num_blocks(options.block_size, dtype)
-    model = opened.with_cache(num_blocks, options.block_size, dtype)
+        num_blocks = opened.default_num_blocks(*size)
+    model = opened.with_cache(num_blocks, *size)
     megabytes = model.bytes_per_block * num_blocks / 1e6
     sys.stderr.write(
-        f"kvxray engine: {num_blocks} blocks of {options.block_size} tokens, {megabytes:.1f} MB of cache\n"
+        f"kvxray engine: {num_blocks} blocks of {options.block_size} tokens, {megabytes:.1f} MB of {model.medium} "
+        f"memory for a cache in {model.kv_cache_dtype}\n"
     )
     return model
 

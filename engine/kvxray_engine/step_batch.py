@@ -66,7 +66,8 @@ class StepModel(Protocol):
     max_model_len: int  # tokens, prompt and output together
     block_size: int  # tokens
     num_blocks: int  # the null block included
-    bytes_per_block: int  # keys and values of all layers
+    bytes_per_block: int  # keys and values of all layers, with their scales
+    bytes_per_block_fp16: int  # what they would take in float16
     kv_cache_dtype: str  # such as "float32"
     medium: str  # where the cache is: GPU or CPU
 

@@ -14,7 +14,7 @@ from kvxray_engine.server.engine_server import EngineServer, ServerOptions
 MODEL = "tiny"
 
 
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     """Waits for something another thread does."""
     deadline = time.monotonic() + seconds
     while not condition():

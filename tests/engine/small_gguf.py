@@ -44,6 +44,8 @@ def write_gguf(
     add_bos: bool | None = False,
     extra_tensor: str | None = None,
     missing_tensor: str | None = None,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
 ) -> None:
     """One file with shape, tokenizer and tensors; the keywords make files that must be refused."""
     writer = GGUFWriter(path, architecture)
@@ -52,8 +54,8 @@ def write_gguf(
     writer.add_embedding_length(config.hidden_size)
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_heads)
-    writer.add_head_count_kv(config.num_kv_heads)
-    writer.add_key_length(config.head_dim)
+    writer.add_head_count_kv(kv_heads or config.num_kv_heads)
+    writer.add_key_length(head_dim or config.head_dim)
     writer.add_rope_freq_base(config.rope_theta)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     _add_tokenizer(writer, splitting, add_bos)

@@ -43,7 +43,16 @@ def client(rules: AccessRules | None = None) -> TestClient:
 def test_only_names_of_this_machine_are_answered(host: str, allowed: bool) -> None:
     assert AccessRules().allows_host(host) == allowed
     if host:
-        assert (client().get("/health", headers={"host": host}).status_code == 200) == allowed
+        for path in ("/health", "/v1/models", "/metrics"):
+            answer = client().get(path, headers={"host": host})
+            assert (answer.status_code != 403) == allowed
+            if not allowed:
+                assert answer.json() == {
+                    "error": {
+                        "message": "This API answers only to names of this machine.",
+                        "type": "permission_error", "param": None, "code": None,
+                    }
+                }  # fmt: skip
 
 
 def test_beyond_this_machine_a_token_must_be_set() -> None:
@@ -63,7 +72,7 @@ def test_where_a_token_is_set_every_request_shows_it(authorization: str | None, 
     assert answer.status_code == status
     if status == 401:
         assert answer.headers["www-authenticate"] == "Bearer"
-        assert "Authorization: Bearer" in answer.json()["error"]
+        assert "Authorization: Bearer" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("token", ["blank ", "ümlaut"])

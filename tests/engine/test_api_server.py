@@ -12,6 +12,7 @@ from kvxray_engine.errors import UserError
 from kvxray_engine.null_model import NullModel
 from kvxray_engine.request import FinishReason, NewRequest
 from kvxray_engine.request_texts import RequestTexts
+from kvxray_engine.server.access import error_body
 from kvxray_engine.tokenizer import ByteTokenizer
 
 
@@ -58,7 +59,8 @@ def test_unknown_and_forgotten_requests_are_not_found() -> None:
     assert world.client.get("/requests/nobody/text").status_code == 404
     answer = world.client.get("/requests/a/text")
     assert answer.status_code == 404
-    assert answer.json() == {"error": "The engine has no text of a: it never ran here, or ended too long ago."}
+    sentence = "The engine has no text of a: it never ran here, or ended too long ago."
+    assert answer.json() == error_body(404, sentence)
     assert world.text("b")["text"] == "b"
 
 
@@ -81,8 +83,10 @@ def test_an_engine_that_stands_still_is_not_well() -> None:
 
 def test_what_is_not_there_is_said_in_one_sentence() -> None:
     client = World().client
-    assert client.get("/nothing").json() == {"error": "There is no GET /nothing here."}
-    assert client.post("/health").status_code == 405
+    for method, path, status in (("GET", "/nothing", 404), ("GET", "/v1/nothing", 404), ("POST", "/health", 405)):
+        answer = client.request(method, path)
+        assert answer.status_code == status
+        assert answer.json() == error_body(status, f"There is no {method} {path} here.")
 
 
 def test_a_served_api_answers_and_closes() -> None:
@@ -95,11 +99,11 @@ def test_a_served_api_answers_and_closes() -> None:
             assert json.load(answer)["text"] == "hello"
     finally:
         server.close()
-    check_port(int(server.address.rsplit(":", 1)[1]))
+    check_port(int(server.address.rsplit(":", 1)[1]), option="--port")
 
 
 def test_a_port_in_use_is_said_in_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(UserError, match=f"127.0.0.1:{port}: .* choose another port"):
-            check_port(port)
+        with pytest.raises(UserError, match=f"127.0.0.1:{port}: .* choose another with --api-port"):
+            check_port(port, option="--api-port")

@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from kvxray_engine.calc import DTYPE_BYTES, GIB, KvShape, kv_bytes, num_fitting
+from kvxray_engine.calc import DTYPE_BITS, GIB, KvShape, kv_bytes, num_fitting
+from kvxray_engine.dtypes import CACHE_DTYPES
 from kvxray_engine.errors import UserError
 from kvxray_engine.model_shapes import KNOWN, find_model, read_config
+from kvxray_kernels.backend import CacheShape
+from kvxray_kernels.cache_format import CACHE_FORMATS
 
 LLAMA_2_70B = KvShape(layers=80, kv_heads=8, head_dim=128, heads=64)
 
@@ -20,11 +23,18 @@ def test_llama_2_70b_takes_ten_gib_for_32_768_tokens_and_eighty_with_mha() -> No
     assert kv_bytes(mha, "fp16", 32768) == 85_899_345_920
 
 
-@pytest.mark.parametrize("dtype", DTYPE_BYTES)
-def test_bytes_grow_with_tokens_batch_and_dtype(dtype: str) -> None:
+@pytest.mark.parametrize("dtype", DTYPE_BITS)
+def test_it_counts_what_a_cache_of_ours_takes_scales_included(dtype: str) -> None:
+    cache = CacheShape(num_layers=80, num_blocks=1, block_size=1, num_kv_heads=8, head_dim=128)
     one = kv_bytes(LLAMA_2_70B, dtype, 1)
-    assert one == 2 * 80 * 8 * 128 * DTYPE_BYTES[dtype]
+    assert one == cache.bytes_per_block(CACHE_FORMATS[CACHE_DTYPES[dtype]])
     assert kv_bytes(LLAMA_2_70B, dtype, 100, batch=7) == 700 * one
+
+
+def test_int4_with_its_scales_is_little_more_than_a_quarter_of_fp16() -> None:
+    assert kv_bytes(LLAMA_2_70B, "int4", 1) == 2 * 80 * 8 * (128 // 2 + 4)
+    assert kv_bytes(LLAMA_2_70B, "int4", 1) / kv_bytes(LLAMA_2_70B, "fp16", 1) == pytest.approx(0.2656, abs=1e-4)
+    assert kv_bytes(LLAMA_2_70B, "int8", 1) == 2 * 80 * 8 * (128 + 2)
 
 
 def test_a_window_keeps_no_more_than_its_tokens() -> None:
@@ -36,14 +46,15 @@ def test_a_window_keeps_no_more_than_its_tokens() -> None:
 def test_latent_attention_keeps_one_vector() -> None:
     shape = KvShape(layers=61, kv_heads=128, head_dim=56, heads=128, latent_dim=576)
     assert kv_bytes(shape, "bf16", 1) == 61 * 576 * 2
+    assert kv_bytes(shape, "int4", 1) == 61 * (288 + 4), "one scale and one minimum"
     assert shape.as_mha() is None
 
 
 def test_requests_fit_in_whole_blocks() -> None:
     shape = KvShape(layers=1, kv_heads=1, head_dim=1)
-    assert num_fitting(1000, shape, "int8", tokens=16, block_size=16) == 31
-    assert num_fitting(1000, shape, "int8", tokens=17, block_size=16) == 15
-    assert num_fitting(-5, shape, "int8", tokens=1, block_size=16) == 0
+    assert num_fitting(1000, shape, "fp8", tokens=16, block_size=16) == 31
+    assert num_fitting(1000, shape, "fp8", tokens=17, block_size=16) == 15
+    assert num_fitting(-5, shape, "fp8", tokens=1, block_size=16) == 0
 
 
 PUBLISHED = {

@@ -217,6 +217,8 @@ def test_another_kind_of_file_or_none_is_refused(tmp_path):
         ({"extra_tensor": "rope_freqs.weight"}, "rope_freqs.weight that cannot be run"),
         ({"extra_tensor": "blk.0.attn_q.bias"}, "blk.0.attn_q.bias that cannot be run"),
         ({"missing_tensor": "blk.1.ffn_up.weight"}, "lacks the tensor blk.1.ffn_up.weight"),
+        ({"head_dim": 15}, "of 15 numbers each: .* the numbers even, so name another model"),
+        ({"kv_heads": 3}, "has 4 query heads for 3 kv heads"),
     ],
 )
 def test_a_model_that_would_run_wrongly_is_refused(tmp_path, config, weights, changes, sentence):

@@ -221,7 +221,7 @@ def test_a_signal_during_the_download_ends_pip_and_removes_what_was_begun(tmp_pa
                 time.sleep(0.05)
             assert leftovers(store) != []
             process.send_signal(number)
-            assert process.wait(timeout=10) != 0
+            assert process.wait(timeout=60) != 0
         finally:
             process.kill()
     assert leftovers(store) == []

@@ -73,15 +73,18 @@ def tight_pool(prompts: list[list[int]], max_tokens: int, **config) -> int:
 class Judge:
     """Holds an engine's tokens to the expected ones, in every way to run them."""
 
-    def __init__(self, opened: OpenModel, prompts: list[list[int]], expected: list[list[int]]) -> None:
+    def __init__(
+        self, opened: OpenModel, prompts: list[list[int]], expected: list[list[int]], cache: str = "float32"
+    ) -> None:
         assert len({tuple(tokens) for tokens in expected}) == len(prompts), "a model that repeats itself proves little"
         self.opened = opened
+        self.cache = cache
         self.prompts = prompts
         self.max_tokens = len(expected[0])
         self.wanted = {f"{round_}.{number}": tokens for round_ in range(2) for number, tokens in enumerate(expected)}
 
     def run(self, num_blocks: int = ROOMY, **config) -> Outcome:
-        model = self.opened.with_cache(num_blocks, BLOCK, "float32")
+        model = self.opened.with_cache(num_blocks, BLOCK, self.cache)
         outcome = run(model, self.prompts, self.max_tokens, **config)
         assert outcome.answers == self.wanted, f"with {num_blocks} blocks and {config}"
         return outcome
@@ -107,6 +110,21 @@ def test_a_small_model_says_the_same_whatever_the_engine_does(tmp_path, family: 
     twin = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     prompts = [opened.tokenizer.encode(SHARED + question, add_special_tokens=True) for question in QUESTIONS]
     judge = Judge(opened, prompts, [greedy(twin, prompt, 40) for prompt in prompts])
+    judge.hold_alone()
+    judge.hold_cached()
+    judge.hold_chunked()
+    judge.hold_preempted(caching=True)
+    judge.hold_preempted(caching=False)
+
+
+@pytest.mark.parametrize("cache", ["fp8_e4m3", "int8", "int4"])
+def test_over_a_quantised_cache_it_says_the_same_whatever_the_engine_does(tmp_path, cache: str) -> None:
+    """A shared or recomputed block is as coarse as one's own: what is attended over is always what was stored."""
+    opened = open_model(str(write_folder(tmp_path / "llama", "llama")))
+    prompts = [opened.tokenizer.encode(SHARED + question, add_special_tokens=True) for question in QUESTIONS]
+    config = {"enable_prefix_caching": False, "max_num_seqs": 1}
+    alone = run(opened.with_cache(ROOMY, BLOCK, cache), prompts, 24, **config)
+    judge = Judge(opened, prompts, [alone.answers[f"0.{number}"] for number in range(len(prompts))], cache)
     judge.hold_alone()
     judge.hold_cached()
     judge.hold_chunked()

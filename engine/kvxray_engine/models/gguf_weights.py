@@ -60,6 +60,13 @@ class GgufFile:
         self._refuse_unknown()
         hidden_size = int(self._shape("embedding_length"))
         num_heads = int(self._shape("attention.head_count"))
+        num_kv_heads = int(self._optional_shape("attention.head_count_kv") or num_heads)
+        head_dim = int(self._optional_shape("attention.key_length") or hidden_size // num_heads)
+        if num_heads % num_kv_heads or head_dim % 2:
+            raise UserError(
+                f"{self.path} has {num_heads} query heads for {num_kv_heads} kv heads, of {head_dim} numbers each: the "
+                "former must be a multiple, the numbers even, so name another model."
+            )
         bos = self.optional_field("tokenizer.ggml.bos_token_id")
         return ModelConfig(
             name=name,
@@ -68,8 +75,8 @@ class GgufFile:
             intermediate_size=int(self._shape("feed_forward_length")),
             num_layers=int(self._shape("block_count")),
             num_heads=num_heads,
-            num_kv_heads=int(self._optional_shape("attention.head_count_kv") or num_heads),
-            head_dim=int(self._optional_shape("attention.key_length") or hidden_size // num_heads),
+            num_kv_heads=num_kv_heads,
+            head_dim=head_dim,
             max_model_len=int(self._shape("context_length")),
             rope_theta=float(self._optional_shape("rope.freq_base") or 10_000.0),
             # Stored as float32: 1e-5 comes back as 9.999999747378752e-06, which models do not mean.

@@ -8,7 +8,8 @@ Face's order, which turns dimension i together with i + head_dim / 2.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import torch
 
@@ -17,6 +18,7 @@ from kvxray_engine.models.config import ModelConfig
 EMBEDDING = "model.embed_tokens.weight"
 FINAL_NORM = "model.norm.weight"
 HEAD = "lm_head.weight"
+MATRICES = ("qkv", "attention_out", "gate_up", "down")  # of a layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,13 @@ class LlamaWeights:
         head = embedding if config.tie_word_embeddings else tensors[HEAD]
         return cls(embedding, tuple(layers), tensors[FINAL_NORM], head)
 
+    def to(self, device: torch.device) -> LlamaWeights:
+        """The same on a device; a tensor that is there already is not copied."""
+        layers = [LayerWeights(**_moved(layer, device)) for layer in self.layers]
+        embedding = self.embedding.to(device)
+        head = embedding if self.head is self.embedding else self.head.to(device)
+        return LlamaWeights(embedding, tuple(layers), self.final_norm.to(device), head)
+
     @property
     def num_bytes(self) -> int:
         """Of all tensors, each counted once."""
@@ -64,6 +73,20 @@ class LlamaWeights:
         own_head = [] if self.head is self.embedding else [self.head]
         tensors = [self.embedding, self.final_norm, *own_head, *(tensor for tensor in layers if tensor is not None)]
         return sum(tensor.nbytes for tensor in tensors)
+
+    @property
+    def vector_bytes(self) -> int:
+        """Of all that is not a matrix."""
+        layers: list[torch.Tensor | None] = [getattr(layer, f.name) for layer in self.layers for f in fields(layer)]
+        return self.final_norm.nbytes + sum(t.nbytes for t in layers if t is not None and t.dim() == 1)
+
+    def without_matrices(self) -> LlamaWeights:
+        """The same with no more than shapes of the matrices; the embedding stays, from which rows are looked up."""
+        layers = [
+            replace(layer, **{name: getattr(layer, name).to("meta") for name in MATRICES}) for layer in self.layers
+        ]
+        head = self.head if self.head is self.embedding else self.head.to("meta")
+        return replace(self, layers=tuple(layers), head=head)
 
 
 def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -80,6 +103,12 @@ def tensor_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
 def layer_tensor_shapes(config: ModelConfig, layer: int) -> dict[str, tuple[int, ...]]:
     """Name and shape of the tensors of one layer."""
     return dict(_layer_tensors(config, layer).values())
+
+
+def _moved(layer: LayerWeights, device: torch.device) -> dict[str, Any]:
+    """The fields that have a tensor, on the device."""
+    tensors = {field.name: getattr(layer, field.name) for field in fields(layer)}
+    return {name: tensor.to(device) for name, tensor in tensors.items() if tensor is not None}
 
 
 def _layer_tensors(config: ModelConfig, layer: int) -> dict[str, tuple[str, tuple[int, ...]]]:

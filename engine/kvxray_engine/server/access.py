@@ -81,7 +81,7 @@ class AccessGate:
         try:
             self._check(_headers(scope))
         except Refusal as refusal:
-            await _refuse(scope["path"], refusal, send)
+            await _refuse(refusal, send)
             return
         await self._app(scope, receive, send)
 
@@ -150,9 +150,8 @@ def _headers(scope: Scope) -> dict[str, list[str]]:
     return headers
 
 
-async def _refuse(path: str, refusal: Refusal, send: Send) -> None:
-    sentence = str(refusal)
-    body = json.dumps(error_body(refusal.status, sentence) if path.startswith("/v1/") else {"error": sentence}).encode()
+async def _refuse(refusal: Refusal, send: Send) -> None:
+    body = json.dumps(error_body(refusal.status, str(refusal))).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if refusal.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))

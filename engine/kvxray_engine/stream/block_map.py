@@ -6,15 +6,16 @@ The engine's publisher, the backend and replay all run this one code.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kvxray_engine.stream.codec import BadMessage, Message, decode_descriptor
 from kvxray_engine.stream.columns import HAS_VALUE, NUM_KINDS, U1, U4, Columns, kind_table
-from kvxray_engine.stream.event_times import operation_steps, operation_times
+from kvxray_engine.stream.event_times import timing_of
 from kvxray_engine.stream.hash_table import HashTable
 from kvxray_engine.stream.holder_log import HolderLog
 from kvxray_engine.stream.pool_dump import PoolDump
@@ -23,6 +24,8 @@ from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, BlockState, Desc
 from kvxray_engine.stream.transitions import Rows, double_frees, last_of_each, rows_of
 
 ALL_MEDIA: Final = 255
+BLOCK_COLUMNS: Final = ("ref", "hash_ordinal", "parent_ordinal", "slots", "group", "t_alloc", "t_last", "written")
+"""The columns that tell a block's state, which follows from them."""
 _SETS_REF: Final = kind_table(
     frozenset({Kind.BlockAllocated, Kind.BlockReferenced, Kind.BlockDereferenced, Kind.BlockFreed})
 )
@@ -105,13 +108,14 @@ class BlockMap:
             self.holders.replace(np.zeros(0, np.uint32), np.zeros(0, np.uint32))
             self._note_header(header)
             return np.arange(self.num_blocks, dtype=np.uint32)
-        self._check_blocks(columns)
-        times = operation_times(header, columns)
+        self.check_blocks(columns)
+        timing = timing_of(message)
+        times = timing.times
         self.hashes.set_width(header.hash_width)
         self.hashes.add(header.hash0, columns.hashes)
         self.requests.add_names(header.req0, header.names)
         touched = self._apply_rows(columns, times, header.seq0)
-        self.requests.apply(columns, times, operation_steps(header, columns))
+        self.requests.apply(columns, timing)
         self._count_operations(columns)
         self._note_header(header)
         if len(times):
@@ -124,6 +128,22 @@ class BlockMap:
         self._forget_blocks()
         self.holders.replace(np.zeros(0, np.uint32), np.zeros(0, np.uint32))
         self.holders_known = False
+
+    def copy(self) -> BlockMap:
+        """Another fold in the same state, which goes its own way."""
+        made = copy(self)
+        for name in (*BLOCK_COLUMNS, "state", "_counts", "kind_totals"):
+            setattr(made, name, getattr(self, name).copy())
+        made._scratch = np.zeros(self.num_blocks, np.uint32)
+        made.holders, made.hashes, made.requests = self.holders.copy(), self.hashes.copy(), self.requests.copy()
+        made._faults = list(self._faults)
+        return made
+
+    def put_back(self, blocks: U4, columns: dict[str, NDArray[Any]]) -> None:
+        """Gives these blocks (each once) the columns they had before."""
+        for name, values in columns.items():
+            getattr(self, name)[blocks] = values
+        self._settle(blocks)
 
     def replace_from_dump(self, dump: PoolDump, wire_seq: int) -> None:
         """Begins anew from the engine's own lists, as they are after message `wire_seq`."""
@@ -178,21 +198,22 @@ class BlockMap:
         found, self._faults = self._faults, []
         return found
 
-    def check_integrity(self) -> None:
+    def check_integrity(self, *, with_hashes: bool = True) -> None:
         """Asserts the laws: states partition the usable blocks, references are holds, a hash resolves to a block that
-        carries it.
+        carries it. with_hashes False: the fold began from a dump without the bytes of hashes.
         """
         expected = self.classify(np.arange(self.num_blocks, dtype=np.uint32))
         assert (self.state == expected).all(), "a block's state disagrees with its columns"
         counted = np.bincount(self._usable(self.state), minlength=len(BlockState))
         assert (self._counts == counted).all(), f"counts {self._counts} are not the states {counted}"
         assert int(self._counts.sum()) == self.descriptor.usable_blocks, "states do not add up to the usable blocks"
+        self.requests.check_integrity()
         known = self.ref != UNKNOWN_U4
         if self.holders_known:
             blocks, _ = self.holds()
             held = np.bincount(blocks, minlength=self.num_blocks)
             assert (held[known] == self.ref[known]).all(), "ref_cnt is not the number of holds"
-        for ordinal in self.ordinals_carried():
+        for ordinal in self.ordinals_carried() if with_hashes else ():
             assert self.hashes.get(int(ordinal)) is not None, f"hash {ordinal} is carried by a block but not known"
 
     def ordinals_carried(self) -> U4:
@@ -208,11 +229,12 @@ class BlockMap:
     def classify(self, blocks: U4) -> U1:
         """The state of these blocks as their columns tell it."""
         ref, ordinal = self.ref[blocks], self.hash_ordinal[blocks]
-        idle = np.where(ordinal != NO_ORDINAL, BlockState.cached, BlockState.empty + self.written[blocks])
-        held = np.where(ref > 1, BlockState.shared, BlockState.active)
-        state = np.where(ref > 0, held, idle)
-        unknown = (ref == UNKNOWN_U4) | (ordinal == UNKNOWN_U4)
-        return np.where(unknown, BlockState.unknown, state).astype(np.uint8)
+        state: U1 = self.written[blocks] + np.uint8(BlockState.empty)
+        state[ordinal != NO_ORDINAL] = BlockState.cached
+        state[ref > 0] = BlockState.active
+        state[ref > 1] = BlockState.shared
+        state[(ref == UNKNOWN_U4) | (ordinal == UNKNOWN_U4)] = BlockState.unknown
+        return state
 
     def reclassify(self) -> None:
         """Makes `state` and the counts anew from the columns, after the columns were replaced."""
@@ -228,14 +250,14 @@ class BlockMap:
                 touched.append(self._apply_alone(rows))
             elif len(rows.blk):
                 touched.append(self._apply_batch(rows))
-        blocks = touched[0] if len(touched) == 1 else np.concatenate([*touched, np.zeros(0, np.uint32)])
-        return blocks if len(touched) == 1 else np.unique(blocks)
+        if len(touched) == 1:
+            return touched[0]
+        return last_of_each(np.concatenate([*touched, np.zeros(0, np.uint32)]), self._scratch)
 
     def _apply_batch(self, rows: Rows) -> U4:
         kind, blk = rows.kind, rows.blk
-        self._note_double_frees(rows)
         sets_ref = np.flatnonzero(_SETS_REF[kind])
-        self.ref[blk[sets_ref]] = self._refs_after(rows, sets_ref)
+        self._set_refs(rows, sets_ref)
         sets_hash = np.flatnonzero(_SETS_HASH[kind])
         if len(sets_hash):
             self.hash_ordinal[blk[sets_hash]] = rows.hash_after(sets_hash)
@@ -249,13 +271,23 @@ class BlockMap:
         self.written[blk] = 1
         return self._settle(last_of_each(blk, self._scratch))
 
+    def _set_refs(self, rows: Rows, at: NDArray[np.intp]) -> None:
+        blk, after = rows.blk[at], self._refs_after(rows, at)
+        freed = rows.kind[at] == Kind.BlockFreed
+        if freed.any():
+            for row in at[double_frees(blk, freed, after, self.ref)].tolist():
+                self._note_fault("double_free", rows, row)
+        self.ref[blk] = after
+
+    def _note_fault(self, kind: str, rows: Rows, row: int) -> None:
+        block, holder, seq, t_ns = (int(column[row]) for column in (rows.blk, rows.req, rows.seq, rows.t))
+        self._faults.append(Fault(kind, block, holder, seq, t_ns))
+
     def _refs_after(self, rows: Rows, at: NDArray[np.intp]) -> U4:
         kind, val = rows.kind[at], rows.val[at]
         after = np.where(kind == Kind.BlockAllocated, 1, np.where(kind == Kind.BlockFreed, 0, val))
-        for bad in np.flatnonzero(after < 0):
-            row = at[bad]
-            fault = Fault("ref_underflow", int(rows.blk[row]), int(rows.req[row]), int(rows.seq[row]), int(rows.t[row]))
-            self._faults.append(fault)
+        for row in at[after < 0].tolist():
+            self._note_fault("ref_underflow", rows, row)
         return np.maximum(after, 0).astype(np.uint32)
 
     def _set_slots(self, rows: Rows) -> None:
@@ -267,14 +299,6 @@ class BlockMap:
         slots = np.where(kind == Kind.BlockFilled, rows.val[at], np.where(kind == Kind.BlockCached, full, 0))
         self.slots[blk] = np.clip(slots, 0, 0xFFFF).astype(np.uint16)
         self.group[blk] = group
-
-    def _note_double_frees(self, rows: Rows) -> None:
-        freed = np.flatnonzero(rows.kind == Kind.BlockFreed)
-        if not len(freed):
-            return
-        for row in double_frees(rows, freed, self.ref, _SETS_REF):
-            holder, seq, t_ns = int(rows.req[row]), int(rows.seq[row]), int(rows.t[row])
-            self._faults.append(Fault("double_free", int(rows.blk[row]), holder, seq, t_ns))
 
     def _apply_alone(self, rows: Rows) -> U4:
         if rows.alone == Kind.CacheCleared:
@@ -319,7 +343,8 @@ class BlockMap:
         self.parent_ordinal[:] = NO_ORDINAL
         self.reclassify()
 
-    def _check_blocks(self, columns: Columns) -> None:
+    def check_blocks(self, columns: Columns) -> None:
+        """Raises `BadMessage` for what `apply` would refuse."""
         if _RESIDENCY[columns.kind].any():
             raise BadMessage("The message tells of hashes, not of blocks: it is no stream of a pool.")
         if len(columns.blk) and int(columns.blk.max()) >= self.num_blocks:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import accumulate, repeat
+from operator import floordiv, itemgetter, mod
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
-from kvxray_engine.stream.columns import COLUMN_TYPES, HAS_ROWS, HAS_VALUE, IS_KNOWN, Columns
-from kvxray_engine.stream.schema import MAX_ORDINAL, NO_ORDINAL, SCHEMA_VERSION, Descriptor, Header, Kind
+from kvxray_engine.stream.columns import COLUMN_TYPES, HAS_ROWS, HAS_VALUE, I8, IS_KNOWN, NUM_KINDS, Columns
+from kvxray_engine.stream.schema import MAX_ORDINAL, SCHEMA_VERSION, Cause, Descriptor, Header, Kind
 
 MAX_PAYLOAD_BYTES: Final = 64 << 20
 MAX_TEXT: Final = 512
@@ -25,7 +27,15 @@ MESSAGE_TYPES: Final = ("events", "heartbeat", "descriptor")
 
 _MAGIC: Final = b"KVXM"
 _PREFIX: Final = struct.Struct("<4sB3xI")
-_ITEM_SIZES: Final = tuple(np.dtype(dtype).itemsize for _, dtype in COLUMN_TYPES)
+_DTYPES: Final = tuple(np.dtype(dtype) for _, dtype in COLUMN_TYPES)
+_ITEM_SIZES: Final = tuple(dtype.itemsize for dtype in _DTYPES)
+_BLOCK_CACHED: Final = int(Kind.BlockCached)
+_ONE: Final = np.uint32(1)
+_KNOWN: Final = bytes(np.flatnonzero(IS_KNOWN).tolist())
+_CAUSES: Final = bytes(int(cause) for cause in Cause)
+_without_rows: Final = itemgetter(*np.flatnonzero(IS_KNOWN & ~HAS_ROWS).tolist())
+_with_value: Final = itemgetter(*np.flatnonzero(HAS_VALUE).tolist())
+_TRUE: Final = b"\1"
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _HEADER: Final = msgspec.msgpack.Decoder(Header)
 _DESCRIPTOR: Final = msgspec.json.Decoder(Descriptor)
@@ -35,12 +45,22 @@ class BadMessage(ValueError):
     """A payload that is not a message; the text says in one sentence what is wrong with it."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Timing:
+    """Wall ns and the engine's step of each operation, and when that step began: where arrivals count from."""
+
+    times: I8
+    steps: I8
+    begun: I8
+
+
 @dataclass(slots=True, eq=False)
 class Message:
-    """One decoded message. `columns` are views into the payload."""
+    """One decoded message. `columns` are views into the payload. `timing`: a part's, which cannot tell it by itself."""
 
     header: Header
     columns: Columns
+    timing: Timing | None = None
 
 
 def encode(header: Header, columns: Columns) -> bytes:
@@ -64,9 +84,8 @@ def encode_body(columns: Columns) -> tuple[tuple[int, ...], list[bytes]]:
 
 def decode(payload: bytes | memoryview) -> Message:
     """Reads one message. Raises `BadMessage` with one sentence for anything that is not one."""
-    view = memoryview(payload)
-    header, start = _decode_header(view)
-    columns = decode_body(view[start:], header.sizes)
+    header, start = _decode_header(memoryview(payload))
+    columns = decode_body(payload, header.sizes, start)
     _check_columns(header, columns)
     return Message(header, columns)
 
@@ -75,24 +94,22 @@ def decode_own(payload: bytes) -> Message:
     """Reads a message that this process has made itself: nothing is checked."""
     _, _, length = _PREFIX.unpack_from(payload)
     start = _PREFIX.size + length
-    view = memoryview(payload)
-    header = _HEADER.decode(view[_PREFIX.size : start])
-    return Message(header, decode_body(view[start:], header.sizes))
+    header = _HEADER.decode(memoryview(payload)[_PREFIX.size : start])
+    return Message(header, decode_body(payload, header.sizes, start))
 
 
-def decode_body(body: bytes | memoryview, sizes: tuple[int, ...]) -> Columns:
-    """Cuts a body of known column sizes into views. Raises `BadMessage` when the sizes do not fit."""
-    view = memoryview(body)
-    if len(sizes) != len(COLUMN_TYPES) + 1 or min(sizes) < 0 or sum(sizes) != len(view):
+def decode_body(data: bytes | memoryview, sizes: tuple[int, ...], start: int = 0) -> Columns:
+    """Cuts a body of known column sizes, from `start` on, into views. Raises `BadMessage` when the sizes do not fit.
+
+    Arrays are made straight from `data`, since at the size of a step every object on the way counts.
+    """
+    if len(sizes) != len(COLUMN_TYPES) + 1 or min(sizes) < 0 or sum(sizes) != len(data) - start:
         raise BadMessage("The sizes of the columns do not add up to the length of the message.")
-    if any(size % item for size, item in zip(sizes, _ITEM_SIZES, strict=False)):
+    if any(map(mod, sizes, _ITEM_SIZES)):
         raise BadMessage("The size of a column is not a multiple of its items.")
-    fields: list[Any] = []
-    offset = 0
-    for (_, dtype), size in zip(COLUMN_TYPES, sizes, strict=False):
-        fields.append(np.frombuffer(view[offset : offset + size], dtype))
-        offset += size
-    fields.append(view[offset:])
+    counts, offsets = map(floordiv, sizes, _ITEM_SIZES), accumulate(sizes, initial=start)
+    fields: list[Any] = list(map(np.frombuffer, repeat(data), _DTYPES, counts, offsets))
+    fields.append(memoryview(data)[len(data) - sizes[-1] :])
     return Columns(*fields)
 
 
@@ -154,29 +171,33 @@ def _check_header(header: Header) -> None:
 
 
 def _check_columns(header: Header, columns: Columns) -> None:
-    operations = len(columns.kind)
-    if any(len(column) != operations for column in (columns.cause, columns.req, columns.n, columns.a0, columns.a1)):
+    """Bytes and sums by kind, since at the size of a step every call of numpy's costs more than what it computes."""
+    kinds = columns.kind.tobytes()
+    if not len(kinds) == len(columns.cause) == len(columns.req) == len(columns.n) == len(columns.a0) == len(columns.a1):
         raise BadMessage("The columns of the operations differ in length.")
-    if not IS_KNOWN[columns.kind].all():
+    if kinds.translate(None, _KNOWN):
         raise BadMessage("The message holds an operation of an unknown kind.")
-    n = columns.n.astype(np.int64)
-    if int(n.sum()) != len(columns.blk) or n[~HAS_ROWS[columns.kind]].any():
+    if columns.cause.tobytes().translate(None, _CAUSES):
+        raise BadMessage("The message holds an operation of an unknown cause.")
+    rows = np.bincount(columns.kind, columns.n, NUM_KINDS).tolist()
+    if sum(rows) != len(columns.blk) or any(_without_rows(rows)):
         raise BadMessage("The operations own more or fewer rows than the message has.")
-    if int(n[HAS_VALUE[columns.kind]].sum()) != len(columns.val):
+    if sum(_with_value(rows)) != len(columns.val):
         raise BadMessage("The message has more or fewer values than its operations need.")
     if columns.num_events != header.n:
         raise BadMessage(f"The header counts {header.n} events, the columns hold {columns.num_events}.")
-    _check_ordinals(header, columns, n)
+    _check_ordinals(header, columns, has_hashes=_BLOCK_CACHED in kinds)
 
 
-def _check_ordinals(header: Header, columns: Columns, n: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+def _check_ordinals(header: Header, columns: Columns, *, has_hashes: bool) -> None:
     num_hashes, rest = divmod(len(columns.hashes), header.hash_width)
     end = header.hash0 + num_hashes
     if rest or end > MAX_ORDINAL:
         raise BadMessage("The hash table does not fit the hash width or the range of ordinals.")
-    cached = columns.kind == Kind.BlockCached
-    if cached.any() and int((columns.a0[cached].astype(np.int64) + n[cached]).max()) > end:
-        raise BadMessage("A cached block names a hash that the stream has not told.")
-    named = columns.req[columns.req != NO_ORDINAL]
-    if len(named) and int(named.max()) >= header.req0 + len(header.names):
+    if has_hashes:
+        ends = np.add(columns.a0, columns.n, dtype=np.int64)
+        if np.maximum.reduce(ends[columns.kind == _BLOCK_CACHED]) > end:
+            raise BadMessage("A cached block names a hash that the stream has not told.")
+    # NO_ORDINAL is the last number there is: one more is 0, and below every limit.
+    if _TRUE in (columns.req + _ONE > header.req0 + len(header.names)).tobytes():
         raise BadMessage("An operation names a request that the stream has not told.")

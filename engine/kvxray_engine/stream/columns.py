@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ U1 = NDArray[np.uint8]
 U4 = NDArray[np.uint32]
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
+Number = TypeVar("Number", np.uint32, np.int64)
 
 COLUMN_TYPES: Final = (
     ("kind", "u1"),
@@ -34,6 +36,8 @@ COLUMN_TYPES: Final = (
 
 NUM_KINDS: Final = 64
 
+_arrays: Final = attrgetter(*(name for name, _ in COLUMN_TYPES))
+
 
 def kind_table(kinds: frozenset[Kind]) -> NDArray[np.bool_]:
     """A look-up by kind: True for the given ones."""
@@ -45,6 +49,14 @@ def kind_table(kinds: frozenset[Kind]) -> NDArray[np.bool_]:
 IS_KNOWN: Final = kind_table(frozenset(Kind))
 HAS_ROWS: Final = kind_table(ROW_KINDS)
 HAS_VALUE: Final = kind_table(VALUE_KINDS)
+
+
+def distinct(numbers: NDArray[Number]) -> NDArray[Number]:
+    """Each once, in order; for many numbers far faster than `np.unique`, which hashes them."""
+    in_order = np.sort(numbers)
+    is_first = np.ones(len(in_order), bool)
+    np.not_equal(in_order[1:], in_order[:-1], out=is_first[1:])
+    return in_order[is_first]
 
 
 @dataclass(slots=True, eq=False)
@@ -82,7 +94,8 @@ class Columns:
     @property
     def num_events(self) -> int:
         """How many `seq` numbers these columns take: a row is one, an operation without rows is one."""
-        return len(self.blk) + int(np.count_nonzero(self.n == 0))
+        # At the size of a step cheaper than any sum of numpy's.
+        return len(self.blk) + bytes(self.n == 0).count(1)
 
     def events_by_operation(self) -> I8:
         """Events of each operation: its rows, or 1."""
@@ -112,6 +125,6 @@ class Columns:
         """Joins columns whose hash ordinals follow each other; times are left as they are."""
         if len(parts) == 1:
             return parts[0]
-        fields: list[Any] = [np.concatenate([getattr(part, name) for part in parts]) for name, _ in COLUMN_TYPES]
+        fields: list[Any] = [np.concatenate(column) for column in zip(*map(_arrays, parts), strict=True)]
         fields.append(b"".join(part.hashes for part in parts))
         return Columns(*fields)

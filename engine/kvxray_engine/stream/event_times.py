@@ -2,26 +2,44 @@
 
 StepStarted times what follows it. What a step brings about (tokens, filled blocks, and whatever is told after them)
 exists when the step completes, so it counts from there: else a prompt computed in one step would have no time to its
-first token.
+first token. A request that arrives while a step computes is told after it, and says how long after the step's beginning
+it came.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
-from kvxray_engine.stream.columns import I8, Columns
+from kvxray_engine.stream.codec import Message, Timing
+from kvxray_engine.stream.columns import I8, Columns, kind_table
 from kvxray_engine.stream.schema import Header, Kind
 
-_RESULTS = (Kind.TokensGenerated, Kind.BlockFilled, Kind.StepCompleted)
+_IS_RESULT: Final = kind_table(frozenset({Kind.TokensGenerated, Kind.BlockFilled, Kind.StepCompleted}))
+
+
+def timing_of(message: Message) -> Timing:
+    """When each operation of a message happened: a part of one brings it along."""
+    if message.timing is not None:
+        return message.timing
+    header, columns = message.header, message.columns
+    begun = begun_times(header, columns)
+    return Timing(at_completion(columns, begun), operation_steps(header, columns), begun)
 
 
 def operation_times(header: Header, columns: Columns) -> I8:
     """Wall ns of each operation of a message (or of several joined)."""
+    return at_completion(columns, begun_times(header, columns))
+
+
+def begun_times(header: Header, columns: Columns) -> I8:
+    """Wall ns at which the step of each operation began."""
     starts = np.flatnonzero(columns.kind == Kind.StepStarted)
     marks = np.concatenate(([0], columns.a0[starts].astype(np.int64) * 1000)) + header.t0_wall_ns
-    times: I8 = marks[np.searchsorted(starts, np.arange(len(columns.kind)), side="right")]
-    return at_completion(columns, times)
+    begun: I8 = marks[np.cumsum(columns.kind == Kind.StepStarted)]
+    return begun
 
 
 def at_completion(columns: Columns, times: I8) -> I8:
@@ -30,10 +48,10 @@ def at_completion(columns: Columns, times: I8) -> I8:
     completed = np.flatnonzero(kind == Kind.StepCompleted)
     if not len(completed):
         return times
-    position = np.arange(len(kind))
-    last_start = _last_at(np.flatnonzero(kind == Kind.StepStarted), position)
-    last_result = _last_at(np.flatnonzero(np.isin(kind, _RESULTS)), position)
-    following = np.searchsorted(completed, position)
+    last_start = _last_at(kind == Kind.StepStarted)
+    last_result = _last_at(_IS_RESULT[kind])
+    is_completed = kind == Kind.StepCompleted
+    following = np.cumsum(is_completed) - is_completed
     end = completed[np.minimum(following, len(completed) - 1)]
     is_result = (last_result > last_start) & (following < len(completed)) & (last_start[end] == last_start)
     return np.where(is_result, times + columns.a0[end].astype(np.int64) * 1000, times)
@@ -44,11 +62,11 @@ def operation_steps(header: Header, columns: Columns) -> I8:
     starts = np.flatnonzero(columns.kind == Kind.StepStarted)
     low = np.concatenate(([header.step & 0xFFFFFFFF], columns.a1[starts].astype(np.int64)))
     steps = header.step - ((header.step - low) & 0xFFFFFFFF)
-    told: I8 = steps[np.searchsorted(starts, np.arange(len(columns.kind)), side="right")]
+    told: I8 = steps[np.cumsum(columns.kind == Kind.StepStarted)]
     return told
 
 
-def _last_at(marks: NDArray[np.intp], position: NDArray[np.intp]) -> NDArray[np.intp]:
-    """For each position the last mark at or before it, -1 where there is none."""
-    before: NDArray[np.intp] = np.concatenate(([-1], marks))[np.searchsorted(marks, position, side="right")]
-    return before
+def _last_at(marked: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """For each position the last marked one at or before it, -1 where there is none."""
+    last: NDArray[np.intp] = np.maximum.accumulate(np.where(marked, np.arange(len(marked)), -1))
+    return last

@@ -1,4 +1,5 @@
-"""Bytes of block hashes by ordinal. Hashes are opaque here: never compared, never turned into numbers.
+"""Bytes of block hashes by ordinal. Hashes are opaque here: never turned into numbers, and compared only when somebody
+asks for one.
 
 Ordinals arrive as contiguous runs and most fall out of use when their block is evicted, so runs are kept as they come
 and now and then thinned to the ordinals still carried by a block, with array operations only: done hash by hash this
@@ -12,8 +13,9 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kvxray_engine.stream.columns import U1, U4
+from kvxray_engine.stream.columns import U1, U4, distinct
 
 KEEP_AT_LEAST: Final = 65_536
 
@@ -35,6 +37,19 @@ class HashTable:
         self._runs: list[U1] = []
         self._held = 0
         self._thin_at = KEEP_AT_LEAST
+
+    @property
+    def num_bytes(self) -> int:
+        """About what it takes of memory."""
+        return (self.width + 4) * self._held
+
+    def copy(self) -> HashTable:
+        """Cheap: arrays are shared, since none is ever changed in place."""
+        made = HashTable(self.width)
+        made._kept, made._kept_bytes = self._kept, self._kept_bytes
+        made._first, made._runs = list(self._first), list(self._runs)
+        made._held, made._thin_at = self._held, self._thin_at
+        return made
 
     def set_width(self, width: int) -> None:
         """Bytes a hash from now on; those of another width are forgotten."""
@@ -61,6 +76,16 @@ class HashTable:
             return bytes(self._kept_bytes[kept])
         return None
 
+    def ordinals_of(self, block_hash: bytes) -> list[int]:
+        """Under which of the held ordinals this hash was told, in order: more than one where it was told again."""
+        if len(block_hash) != self.width or not self.width:
+            return []
+        wanted = np.frombuffer(block_hash, np.uint8)
+        found = self._kept[_equal(self._kept_bytes, wanted)].tolist()
+        for first, run in self._told():
+            found += (first + np.flatnonzero(_equal(run, wanted))).tolist()
+        return sorted(set(found))
+
     def thin(self, in_use: Callable[[], U4]) -> None:
         """Forgets what no block carries, once enough has gathered. `in_use` gives the ordinals to keep."""
         if self._held >= self._thin_at:
@@ -69,7 +94,7 @@ class HashTable:
 
     def keep(self, ordinals: U4) -> None:
         """Keeps only these ordinals (any order, repeats allowed)."""
-        wanted = np.unique(ordinals)
+        wanted = distinct(ordinals)
         found = np.zeros(len(wanted), bool)
         data = np.empty((len(wanted), self.width), np.uint8)
         if len(self._kept):
@@ -99,3 +124,10 @@ class HashTable:
 
     def _told(self) -> list[tuple[int, U1]]:
         return list(zip(self._first, self._runs, strict=True))
+
+
+def _equal(hashes: U1, wanted: U1) -> NDArray[np.bool_]:
+    """Which of these hashes is the one wanted. Most differ in their first byte: only the others are read whole."""
+    same: NDArray[np.bool_] = hashes[:, 0] == wanted[0]
+    same[same] = (hashes[same] == wanted).all(axis=1)
+    return same

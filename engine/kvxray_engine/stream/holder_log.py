@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvxray_engine.stream.columns import U4
-from kvxray_engine.stream.schema import MAX_ORDINAL, NO_ORDINAL
+from kvxray_engine.stream.schema import MAX_ORDINAL
 
 U8 = NDArray[np.uint64]
 
@@ -35,12 +35,23 @@ class HolderLog:
         self._logged = 0
         self._releases: list[U8] = []
 
+    @property
+    def num_bytes(self) -> int:
+        """About what it takes of memory."""
+        return 8 * (len(self._pairs) + self._logged)
+
+    def copy(self) -> HolderLog:
+        """Cheap: arrays are shared, since none is ever changed in place."""
+        made = HolderLog()
+        made._pairs, made._log, made._logged = self._pairs, list(self._log), self._logged
+        made._releases = list(self._releases)
+        return made
+
     def extend(self, blocks: U4, holders: U4, removed: NDArray[np.bool_]) -> None:
         """Appends changes in any order: what counts is the net of each pair."""
         if not len(blocks):
             return
-        named = np.where(holders == NO_ORDINAL, np.uint32(ANONYMOUS), holders)
-        self._log.append(np.bitwise_or(_keys(blocks, named), removed.astype(np.uint64)))
+        self._log.append(_keys(blocks, named(holders)) | removed)
         self._logged += len(blocks)
         if self._logged >= COMPACT_AT:
             self._compact()
@@ -79,20 +90,37 @@ class HolderLog:
         return found
 
     def _compact(self) -> None:
+        """Only the log is sorted; what it comes to goes into the pairs, which are in order: at a million blocks sorting
+        them too would be most of the work.
+        """
         if not self._log:
             return
-        keys = np.concatenate([self._pairs, *self._log])
+        keys = np.sort(np.concatenate(self._log))
         self._log.clear()
         self._logged = 0
-        keys.sort()
         pairs = keys >> _ONE
         first = np.flatnonzero(np.concatenate(([True], pairs[1:] != pairs[:-1])))
-        sign = 1 - 2 * (keys & _ONE).astype(np.int32)
-        net = np.add.reduceat(sign, first)
-        distinct = pairs[first] << _ONE
-        if (net < 0).any():
-            self._releases.append(distinct[net < 0])
-        self._pairs = np.repeat(distinct, np.maximum(net, 0))
+        net = np.add.reduceat(1 - 2 * (keys & _ONE).astype(np.int32), first)
+        changed = pairs[first] << _ONE
+        self._release(changed[net < 0], -net[net < 0])
+        added = np.repeat(changed[net > 0], net[net > 0])
+        self._pairs = np.insert(self._pairs, np.searchsorted(self._pairs, added), added)
+
+    def _release(self, keys: U8, times: NDArray[np.int32]) -> None:
+        """Takes each pair away so many times, as far as it is held."""
+        begin, end = np.searchsorted(self._pairs, keys), np.searchsorted(self._pairs, keys, "right")
+        if (times > end - begin).any():
+            self._releases.append(keys[times > end - begin])
+        held, end = end > begin, np.minimum(begin + times, end)
+        steps = np.zeros(len(self._pairs) + 1, np.int8)
+        steps[begin[held]] += 1
+        steps[end[held]] -= 1
+        self._pairs = self._pairs[np.cumsum(steps[:-1], dtype=np.int8) == 0]
+
+
+def named(holders: U4) -> U4:
+    """Holders as they are counted: rows that name none have one in common."""
+    return np.minimum(holders, np.uint32(ANONYMOUS))
 
 
 def _keys(blocks: U4, holders: U4) -> U8:

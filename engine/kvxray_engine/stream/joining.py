@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from kvxray_engine.stream.codec import Message
 from kvxray_engine.stream.columns import Columns
+from kvxray_engine.stream.schema import Kind
+
+_STEP_STARTED: Final = int(Kind.StepStarted)
+"""Asked for with every message: looking up a member of an enumeration costs as much as all the rest of it."""
 
 
 def can_join(first: Message, last: Message, following: Message) -> bool:
-    """Whether `following` comes right after `last` (in seq and ordinals) and may be told from `first`'s t0."""
+    """Whether `following` comes right after `last` (in seq and ordinals) and may be told from `first`'s t0. Where the
+    clock was set back, it may not: within what is joined, time goes on.
+    """
     a, b = last.header, following.header
     num_hashes = len(last.columns.hashes) // a.hash_width
     return (
@@ -23,8 +30,24 @@ def can_join(first: Message, last: Message, following: Message) -> bool:
         and a.req0 + len(a.names) == b.req0
         and a.hash0 + num_hashes == b.hash0
         and a.hash_width == b.hash_width
-        and 0 <= b.t0_wall_ns - first.header.t0_wall_ns < 60 * 60 * 10**9
+        and a.t0_wall_ns <= b.t0_wall_ns < first.header.t0_wall_ns + 60 * 60 * 10**9
     )
+
+
+def can_be_timed_from(first: Message, message: Message) -> bool:
+    """Whether the message's times fit when they count from the first one's t0.
+
+    Operations before a StepStarted would otherwise be timed by the message before.
+    """
+    columns = message.columns
+    kinds = columns.kind.tobytes()
+    if not kinds or kinds[0] != _STEP_STARTED:
+        return False
+    shift = (message.header.t0_wall_ns - first.header.t0_wall_ns) // 1000
+    # Nearly always the first operation is the only start: then nothing has to be searched.
+    is_only = kinds.count(_STEP_STARTED) == 1
+    latest = columns.a0[0] if is_only else columns.a0[columns.kind == _STEP_STARTED].max()
+    return int(latest) + shift < 2**32
 
 
 def join(messages: Sequence[Message]) -> Message:

@@ -113,8 +113,9 @@ class Publisher:
             socket.bind(endpoint)
         except zmq.ZMQError as error:
             self._context.destroy(linger=0)
+            why = zmq.strerror(error.errno or 0)  # the error's own words name the address too
             raise UserError(
-                f"Cannot listen on {endpoint}: {error.strerror}. Stop what uses it, or choose another port."
+                f"Cannot listen on {endpoint}: {why}. Stop what uses it, or choose another port."
             ) from error
         return socket.getsockopt_string(zmq.LAST_ENDPOINT)
 

@@ -13,7 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kvxray_engine.stream.columns import I8, U4, Columns
+from kvxray_engine.stream.codec import Timing
+from kvxray_engine.stream.columns import I8, U4, Columns, kind_table
 from kvxray_engine.stream.pool_dump import RequestDump
 from kvxray_engine.stream.schema import ENDED_STATUSES, NO_ORDINAL, Kind, Name, RequestStatus
 
@@ -42,14 +43,26 @@ _ENDING: Final = {
     Kind.RequestAborted: RequestStatus.aborted,
     Kind.RequestFailed: RequestStatus.failed,
 }
-_REQUEST_KINDS: Final = (
-    Kind.RequestArrived,
+_STATUS: Final = {
+    Kind.RequestArrived: RequestStatus.waiting,
+    Kind.RequestScheduled: RequestStatus.running,
+    Kind.RequestPreempted: RequestStatus.preempted,
+    Kind.RequestResumed: RequestStatus.running,
+    **_ENDING,
+}
+_STATUS_AFTER: Final = np.zeros(256, np.uint8)
+"""By kind; 0 = says nothing of it."""
+_STATUS_AFTER[[int(kind) for kind in _STATUS]] = [int(status) for status in _STATUS.values()]
+_AFTER_ARRIVAL: Final = (
     Kind.RequestScheduled,
     Kind.TokensGenerated,
     Kind.RequestPreempted,
-    Kind.RequestResumed,
     *_ENDING,
 )
+_OF_REQUEST: Final = kind_table(frozenset({*_AFTER_ARRIVAL, *_STATUS}))
+_IS_ENDED: Final = np.zeros(256, bool)
+"""By status."""
+_IS_ENDED[_ENDED] = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +97,14 @@ class RequestView:
 
 
 class RequestTable:
-    """`rows[:size]` is sorted by ordinal; `names` has the name of every ordinal that was told."""
+    """`rows[:size]` is sorted by ordinal; `names` has the name of every ordinal that was told.
+
+    `_ordinals`: those of the rows once more, side by side: to search them inside the rows would copy them every time.
+    """
 
     def __init__(self) -> None:
         self._rows: NDArray[np.void] = np.zeros(256, ROW)
+        self._ordinals: U4 = np.zeros(256, np.uint32)
         self._size = 0
         self.names: dict[int, Name] = {}
 
@@ -99,6 +116,17 @@ class RequestTable:
         """The rows as a view: read, do not write."""
         return self._rows[: self._size]
 
+    @property
+    def ordinals(self) -> U4:
+        """Of the rows: read, do not write."""
+        return self._ordinals[: self._size]
+
+    def copy(self) -> RequestTable:
+        made = RequestTable()
+        made._rows, made._ordinals, made._size = self.rows.copy(), self.ordinals.copy(), self._size
+        made.names = dict(self.names)
+        return made
+
     def add_names(self, req0: int, names: Sequence[Name]) -> None:
         """New holders, with ordinals from `req0` on."""
         if not names:
@@ -107,40 +135,39 @@ class RequestTable:
         self.names.update(zip(ordinals.tolist(), names, strict=True))
         self._ensure(ordinals)
 
-    def apply(self, columns: Columns, times: I8, steps: I8) -> None:
-        """Folds the request operations. times: wall ns, steps: the engine's step, one entry an operation."""
-        kinds = columns.kind
-        present = np.flatnonzero(np.bincount(kinds, minlength=64))
-        if not len(present) or present[-1] < Kind.RequestArrived:
+    def apply(self, columns: Columns, timing: Timing) -> None:
+        """Folds the request operations."""
+        told = np.flatnonzero(_OF_REQUEST[columns.kind] & (columns.req != NO_ORDINAL))
+        if not len(told):
             return
-        for kind in _REQUEST_KINDS:
-            if kind not in present:
-                continue
-            at = np.flatnonzero((kinds == kind) & (columns.req != NO_ORDINAL))
+        kinds, index = columns.kind[told], self._ensure(columns.req[told])
+        a0, a1, times, steps = columns.a0[told], columns.a1[told], timing.times[told], timing.steps[told]
+        arrived = np.flatnonzero(kinds == Kind.RequestArrived)
+        if len(arrived):
+            self._apply_arrivals(index[arrived], timing.begun[told[arrived]], a0[arrived], a1[arrived])
+        for kind in _AFTER_ARRIVAL:
+            at = np.flatnonzero(kinds == kind)
             if len(at):
-                index = self._ensure(columns.req[at])
-                self._apply_kind(kind, index, columns.a0[at], columns.a1[at], times[at], steps[at])
+                self._apply_kind(kind, index[at], a0[at], a1[at], times[at], steps[at])
+        # In the order of the events, whatever their kinds: one batch may preempt a request, resume and preempt it.
+        at = np.flatnonzero(_STATUS_AFTER[kinds])
+        self._rows["status"][index[at]] = _STATUS_AFTER[kinds[at]]
+
+    def _apply_arrivals(self, index: NDArray[np.intp], begun: I8, microseconds: U4, prompt: U4) -> None:
+        self._rows["arrived_ns"][index] = begun + microseconds.astype(np.int64) * 1000
+        self._rows["prompt"][index] = prompt
 
     def _apply_kind(self, kind: Kind, index: NDArray[np.intp], a0: U4, a1: U4, times: I8, steps: I8) -> None:
         rows = self._rows
-        if kind == Kind.RequestArrived:
-            rows["status"][index] = RequestStatus.waiting
-            rows["arrived_ns"][index] = times + a0.astype(np.int64) * 1000
-            rows["prompt"][index] = a1
-        elif kind == Kind.RequestScheduled:
-            rows["status"][index] = RequestStatus.running
+        if kind == Kind.RequestScheduled:
             rows["scheduled_ns"][index] = times
             np.add.at(rows["queried"], index, a0)
             np.add.at(rows["hit"], index, a1)
         elif kind == Kind.TokensGenerated:
             self._apply_tokens(index, a1, times)
         elif kind == Kind.RequestPreempted:
-            rows["status"][index] = RequestStatus.preempted
             np.add.at(rows["preemptions"], index, 1)
-        elif kind == Kind.RequestResumed:
-            rows["status"][index] = RequestStatus.running
         else:
-            rows["status"][index] = _ENDING[kind]
             rows["prompt"][index] = a0
             rows["output"][index] = a1
             rows["ended_ns"][index] = times
@@ -155,10 +182,20 @@ class RequestTable:
         rows["first_token_ns"][index[fresh][::-1]] = times[fresh][::-1]
 
     def get(self, ordinal: int) -> RequestView | None:
-        at = int(np.searchsorted(self.rows["ordinal"], ordinal))
-        if at >= self._size or int(self._rows["ordinal"][at]) != ordinal:
+        at = int(np.searchsorted(self.ordinals, np.uint32(ordinal)))
+        if at >= self._size or int(self._ordinals[at]) != ordinal:
             return None
         return self._view(at)
+
+    def end(self, ordinal: int) -> tuple[RequestStatus, int, int] | None:
+        """How it ended, when (wall ns) and in which step; None where it has not, or is not known."""
+        at = int(self.ordinals.searchsorted(np.uint32(ordinal)))
+        if at >= self._size or int(self._ordinals[at]) != ordinal:
+            return None
+        status = int(self._rows["status"][at])
+        if not _IS_ENDED[status]:
+            return None
+        return RequestStatus(status), int(self._rows["ended_ns"][at]), int(self._rows["ended_step"][at])
 
     def find(self, request_id: str) -> RequestView | None:
         """The newest request of that id."""
@@ -168,7 +205,7 @@ class RequestTable:
     def live(self) -> list[RequestView]:
         """Requests that have arrived and not ended, oldest first."""
         status = self.rows["status"]
-        return [self._view(int(at)) for at in np.flatnonzero((status != 0) & ~np.isin(status, _ENDED))]
+        return [self._view(int(at)) for at in np.flatnonzero((status != 0) & ~_IS_ENDED[status])]
 
     def recent(self, n: int) -> list[RequestView]:
         """The n newest by ordinal, newest first, ended ones included."""
@@ -176,33 +213,34 @@ class RequestTable:
 
     def count(self, *statuses: RequestStatus) -> int:
         """How many requests have one of these statuses."""
-        return int(np.isin(self.rows["status"], [int(status) for status in statuses]).sum())
+        return sum(int(np.count_nonzero(self.rows["status"] == status)) for status in statuses)
 
     def ended(self, ordinals: U4) -> NDArray[np.bool_]:
         """For each ordinal whether that request is known to have ended."""
-        at = np.minimum(np.searchsorted(self.rows["ordinal"], ordinals), max(self._size - 1, 0))
         if not self._size:
             return np.zeros(len(ordinals), bool)
-        found: NDArray[np.bool_] = self.rows["ordinal"][at] == ordinals
-        return found & np.isin(self.rows["status"][at], _ENDED)
+        at = np.minimum(np.searchsorted(self.ordinals, ordinals), self._size - 1)
+        found: NDArray[np.bool_] = (self.ordinals[at] == ordinals) & _IS_ENDED[self.rows["status"][at]]
+        return found
 
     def wants_pruning(self) -> bool:
-        return self._size >= PRUNE_AT and int(np.isin(self.rows["status"], _ENDED).sum()) > KEEP_ENDED * 2
+        return self._size >= PRUNE_AT and int(np.count_nonzero(_IS_ENDED[self.rows["status"]])) > KEEP_ENDED * 2
 
     def prune(self, holders: U4) -> None:
         """Forgets ended requests that hold nothing, all but the newest."""
-        ended = np.isin(self.rows["status"], _ENDED) & ~np.isin(self.rows["ordinal"], holders)
+        ended = _IS_ENDED[self.rows["status"]] & ~np.isin(self.ordinals, holders)
         old = np.flatnonzero(ended)[:-KEEP_ENDED]
         keep = np.ones(self._size, bool)
         keep[old] = False
-        for ordinal in self.rows["ordinal"][old]:
-            self.names.pop(int(ordinal), None)
+        for ordinal in self.ordinals[old].tolist():
+            self.names.pop(ordinal, None)
         self.replace(self.rows[keep].copy(), self.names)
 
     def replace(self, rows: NDArray[np.void], names: dict[int, Name]) -> None:
         """Begins anew from these rows (sorted by ordinal) and names."""
         self._size = len(rows)
         self._rows = np.concatenate([rows, np.zeros(max(256, len(rows)), ROW)])
+        self._ordinals = np.ascontiguousarray(self._rows["ordinal"])
         self.names = names
 
     def replace_from_dump(self, requests: Sequence[RequestDump], step: int) -> None:
@@ -217,6 +255,10 @@ class RequestTable:
             )  # fmt: skip
         self.replace(rows, {request.ordinal: request.name for request in requests})
 
+    def check_integrity(self) -> None:
+        assert np.array_equal(self.ordinals, self.rows["ordinal"]), "the ordinals are not those of the rows"
+        assert (self.ordinals[1:] > self.ordinals[:-1]).all(), "the rows are out of order"
+
     def _view(self, at: int) -> RequestView:
         row: Any = self._rows[at]
         ordinal = int(row["ordinal"])
@@ -230,14 +272,14 @@ class RequestTable:
 
     def _ensure(self, ordinals: U4) -> NDArray[np.intp]:
         """Positions of these ordinals, with rows made for the new ones (a name may have been lost in a gap)."""
-        at = np.searchsorted(self.rows["ordinal"], ordinals)
+        at = np.searchsorted(self.ordinals, ordinals)
         known = np.zeros(len(ordinals), bool)
         inside = at < self._size
-        known[inside] = self.rows["ordinal"][at[inside]] == ordinals[inside]
+        known[inside] = self.ordinals[at[inside]] == ordinals[inside]
         if known.all():
             return at
         self._insert(np.unique(ordinals[~known]))
-        return np.searchsorted(self.rows["ordinal"], ordinals)
+        return np.searchsorted(self.ordinals, ordinals)
 
     def _insert(self, ordinals: U4) -> None:
         fresh = np.zeros(len(ordinals), ROW)
@@ -246,6 +288,7 @@ class RequestTable:
         if size > len(self._rows):
             self._rows = np.concatenate([self._rows[: self._size], np.zeros(size, ROW)])
         self._rows[self._size : size] = fresh
-        if self._size and ordinals[0] < self._rows["ordinal"][self._size - 1]:
+        if self._size and ordinals[0] < self._ordinals[self._size - 1]:
             self._rows[:size] = np.sort(self._rows[:size], order="ordinal", kind="stable")
+        self._ordinals = np.ascontiguousarray(self._rows["ordinal"])
         self._size = size

@@ -144,8 +144,9 @@ RESIDENCY_KINDS = frozenset({Kind.ResidencyStored, Kind.ResidencyRemoved})
 """Foreign streams speak of hashes: their rows are hash ordinals, not block ids."""
 
 
-class Name(msgspec.Struct, array_like=True, frozen=True):
-    """What an ordinal of a holder means. Ordinals are given in order, one a name.
+class Name(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What an ordinal of a holder means. Ordinals are given in order, one a name. It refers to nothing that could refer
+    to it, and there are thousands: the garbage collector need not look at them.
 
     kind: request, sequence, pin, lease or transfer. parent: ordinal of the request of a sequence (-1 none).
     deadline: wall ns until which a lease may hold (0 = none).
@@ -179,7 +180,11 @@ class Pool(msgspec.Struct, frozen=True):
 
 
 class Descriptor(msgspec.Struct, frozen=True):
-    """What a source is: constant within an epoch's chunks, one JSON object. `null_block` -1 = none."""
+    """What a source is: constant within an epoch's chunks, one JSON object.
+
+    null_block: -1 = none. bytes_per_block: with the scales of a quantised cache; bytes_per_block_fp16: what the same
+    block would take unquantised, in 16 bits. Both 0 = not told.
+    """
 
     num_blocks: int
     block_size: int
@@ -190,6 +195,7 @@ class Descriptor(msgspec.Struct, frozen=True):
     pools: tuple[Pool, ...] = ()
     model: str = ""
     labels: dict[str, str] = {}
+    bytes_per_block_fp16: int = 0
 
     @property
     def usable_blocks(self) -> int:
@@ -197,7 +203,7 @@ class Descriptor(msgspec.Struct, frozen=True):
         return self.num_blocks - (1 if self.null_block >= 0 else 0)
 
 
-class Totals(msgspec.Struct, array_like=True, frozen=True):
+class Totals(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The engine's own counts after the step that `wire_seq` closed, for auditing the fold."""
 
     wire_seq: int = -1
@@ -209,7 +215,7 @@ class Totals(msgspec.Struct, array_like=True, frozen=True):
     waiting: int = 0
 
 
-class Header(msgspec.Struct, array_like=True, frozen=True):
+class Header(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Everything about a message but its columns.
 
     type: events, heartbeat or descriptor. wire_seq: contiguous message number, taken before the queue is tried, so that

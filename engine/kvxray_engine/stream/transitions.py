@@ -102,22 +102,15 @@ def last_of_each(blocks: U4, scratch: U4) -> U4:
     return kept
 
 
-def double_frees(rows: Rows, freed: Index, ref_before: U4, sets_ref: BoolTable) -> list[int]:
-    """Rows that free a block already free. freed: the BlockFreed rows; ref_before: one entry a block, before this
-    batch.
-
-    Only blocks that were free before the batch, or are freed in it more than once, are looked at in order.
+def double_frees(blk: U4, freed: BoolTable, ref_after: U4, ref_before: U4) -> Index:
+    """Which rows free a block that is free already. One entry a row that tells references, in order; `ref_before`: one
+    a block, before this batch.
     """
-    blocks = rows.blk[freed]
-    distinct, times_freed = np.unique(blocks, return_counts=True)
-    suspects = distinct[(ref_before[distinct] == 0) | (times_freed > 1)]
-    if not len(suspects):
-        return []
-    at = np.flatnonzero(sets_ref[rows.kind] & np.isin(rows.blk, suspects))
-    at = at[np.argsort(rows.blk[at], kind="stable")]
-    kind, blk = rows.kind[at], rows.blk[at]
-    after = np.where(kind == Kind.BlockAllocated, 1, np.where(kind == Kind.BlockFreed, 0, rows.val[at]))
-    before = np.concatenate(([0], after[:-1]))
+    # Sorted by block and then by place in one number: faster than any stable sort.
+    order = np.sort((blk.astype(np.uint64) << np.uint64(32)) | np.arange(len(blk), dtype=np.uint64)).astype(np.uint32)
+    blk = blk[order]
+    before = np.concatenate(([0], ref_after[order[:-1]]))
     first = np.concatenate(([True], blk[1:] != blk[:-1]))
     before[first] = ref_before[blk[first]]
-    return [int(row) for row in at[(kind == Kind.BlockFreed) & (before == 0)]]
+    found: Index = np.sort(order[freed[order] & (before == 0)].astype(np.intp))
+    return found

@@ -53,6 +53,7 @@ def test_a_flipped_byte_is_refused_in_one_sentence_or_still_a_lawful_message(at:
         assert str(refusal).endswith(".")
     else:
         assert message.columns.num_events == message.header.n
+        assert set(message.columns.cause.tolist()) <= set(Cause)
 
 
 @given(data=st.binary(max_size=200))
@@ -73,6 +74,18 @@ def test_another_version_is_named_in_the_refusal() -> None:
     data[4] = SCHEMA_VERSION + 1
     with pytest.raises(BadMessage, match=f"version {SCHEMA_VERSION + 1}; this kvxray reads {SCHEMA_VERSION}"):
         decode(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "what"), [("kind", 63, "kind"), ("cause", 18, "cause"), ("cause", 255, "cause")]
+)
+def test_what_no_word_of_the_schema_stands_for_is_refused(column: str, value: int, what: str) -> None:
+    message = decode(payload())
+    forged = getattr(message.columns, column).copy()
+    forged[0] = value
+    setattr(message.columns, column, forged)
+    with pytest.raises(BadMessage, match=f"an unknown {what}"):
+        decode(encode(message.header, message.columns))
 
 
 def test_a_hash_ordinal_the_stream_has_not_told_is_refused() -> None:
@@ -143,6 +156,12 @@ def test_a_number_that_fits_no_column_is_refused(field: str) -> None:
     getattr(recorded, field)[2 if field == "operations" else 0] = 1 << 32
     with pytest.raises(OverflowError):
         encode_recorded(recorded, "test", "life-1", 32)
+
+
+def test_a_descriptor_from_before_a_field_was_added_is_read() -> None:
+    told = msgspec.json.decode(encode_descriptor(descriptor(16)))
+    del told["bytes_per_block_fp16"]
+    assert decode_descriptor(msgspec.json.encode(told)) == descriptor(16)
 
 
 def test_a_descriptor_of_more_blocks_than_can_be_followed_is_refused_in_one_sentence() -> None:

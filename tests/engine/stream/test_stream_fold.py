@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -111,8 +113,14 @@ def test_a_damaged_snapshot_is_refused_or_lawful(seed: int, at: int, value: int)
     for message in messages_of(pool.recorder):
         fold.apply(message)
     data = bytearray(snapshot.dump(fold))
+    changed = data[at % len(data)] != value
     data[at % len(data)] = value
     assert_refused_or_lawful(bytes(data))
+    if changed:
+        with pytest.raises(BadMessage):
+            snapshot.load(bytes(data))
+    # Somebody may send a damaged one with a sum that is right.
+    assert_refused_or_lawful(snapshot.sealed(bytes(data[:16]), bytes(data[20:])))
 
 
 def test_every_byte_of_a_snapshot_s_columns_may_be_damaged() -> None:
@@ -122,6 +130,38 @@ def test_every_byte_of_a_snapshot_s_columns_may_be_damaged() -> None:
     fold = BlockMap(descriptor(4))
     fold.ref[:], fold.hash_ordinal[:] = 0xFFFFFFFF, 0xFFFFFFF0
     assert_refused_or_lawful(snapshot.dump(fold))
+
+
+def test_a_snapshot_of_version_1_stays_readable() -> None:
+    data = (Path(__file__).parents[2] / "data" / "snapshot_version_1.kvxs").read_bytes()
+    loaded = snapshot.load(data)
+    loaded.check_integrity()
+    assert data[4] == 1
+    assert loaded.ref.tolist() == [0, 1, *[0] * 10, 1, 1, 1, 1]
+    assert loaded.t_alloc.tolist()[:3] == [0, 1767225600216542000, 1767225600015969000]
+    assert [column.tolist() for column in loaded.holds()] == [[1, 12, 13, 14, 15], [5, 4, 4, 4, 5]]
+    assert loaded.requests.names == {at: Name(f"request-{at}") for at in range(6)}
+    assert loaded.counts()[BlockState.cached] == 6
+    again = snapshot.dump(loaded)
+    assert again[4] == 2
+    assert snapshot.dump(snapshot.load(again)) == again
+    assert snapshot.load(again).t_last.tolist() == loaded.t_last.tolist()
+    assert snapshot.load_hashes(data).get(0) == snapshot.load_hashes(again).get(0) == loaded.hash_bytes(0)
+
+
+@pytest.mark.parametrize("times", [[], [0], [-1, *range(100)], [0, 2**63]])
+def test_times_that_point_nowhere_are_refused(times: list[int]) -> None:
+    pool = ScriptedPool(8)
+    fold = BlockMap(descriptor(8))
+    pool.run_step()
+    for message in messages_of(pool.recorder):
+        fold.apply(message)
+    head_of = snapshot._head_of
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot, "_head_of", lambda *args: head_of(*args[:-1], np.array(times, object)))
+        data = snapshot.dump(fold)
+    with pytest.raises(BadMessage, match="A time in the snapshot is out of range."):
+        snapshot.load(data)
 
 
 def assert_refused_or_lawful(data: bytes) -> None:

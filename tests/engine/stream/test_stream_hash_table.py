@@ -52,3 +52,23 @@ def test_a_message_without_holds_leaves_a_log_that_can_be_read() -> None:
     blocks, holders = log.holds()
     assert len(blocks) == len(holders) == 0
     assert log.of_block(3) == []
+
+
+@given(
+    hashes=st.lists(st.integers(0, 9), min_size=1, max_size=30),
+    kept=st.sets(st.integers(0, 40)),
+    wanted=st.integers(0, 12),
+)
+def test_a_hash_is_found_under_all_its_ordinals(hashes: list[int], kept: set[int], wanted: int) -> None:
+    table, cut = HashTable(WIDTH), len(hashes) // 2
+    table.add(0, b"".join(map(told, hashes[:cut])))
+    table.keep(np.array(sorted(kept), np.uint32))
+    table.add(cut, b"".join(map(told, hashes[cut:])))
+    held = [at for at in range(len(hashes)) if at >= cut or at in kept]
+    assert table.ordinals_of(told(wanted)) == [at for at in held if hashes[at] == wanted]
+
+
+def test_a_hash_of_another_width_is_none_of_them() -> None:
+    table = HashTable(WIDTH)
+    table.add(0, told(7))
+    assert table.ordinals_of(told(7)[1:]) == table.ordinals_of(b"") == []

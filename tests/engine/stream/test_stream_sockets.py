@@ -42,7 +42,7 @@ def subscriber(publisher: Publisher) -> Iterator[Subscriber]:
         yield connected
 
 
-def wait_for(subscriber: Subscriber, enough: Callable[[list[Received]], bool], within_s: float = 10) -> list[Received]:
+def wait_for(subscriber: Subscriber, enough: Callable[[list[Received]], bool], within_s: float = 60) -> list[Received]:
     received: list[Received] = []
     deadline = time.monotonic() + within_s
     while not enough(received):
@@ -52,7 +52,7 @@ def wait_for(subscriber: Subscriber, enough: Callable[[list[Received]], bool], w
 
 
 def snapshot_of(subscriber: Subscriber) -> BlockMap:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         subscriber.request_snapshot()
         got = wait_for(subscriber, lambda all_: any(isinstance(one, SnapshotAnswered) for one in all_))
@@ -115,7 +115,7 @@ def test_after_drops_at_the_recorder_the_snapshot_comes_from_the_engine_s_lists(
         for _ in range(400):
             pool.run_step()
         assert pool.recorder.lost > 0, "the queue was meant to overflow"
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         with Subscriber(publisher.events_address, publisher.replay_address) as subscriber:
             while time.monotonic() < deadline:
                 pool.run_step()
@@ -130,8 +130,9 @@ def test_after_drops_at_the_recorder_the_snapshot_comes_from_the_engine_s_lists(
 
 
 def test_a_port_in_use_is_one_sentence(publisher: Publisher, pool: ScriptedPool) -> None:
-    with pytest.raises(UserError, match="choose another port"):
+    with pytest.raises(UserError, match="choose another port") as refused:
         Publisher(pool.recorder, descriptor(NUM_BLOCKS), "demo", publisher.events_address, ANYWHERE)
+    assert str(refused.value).count(publisher.events_address) == 1
 
 
 def test_an_address_that_makes_no_sense_is_one_sentence() -> None:
@@ -186,7 +187,7 @@ def test_nothing_is_lost_on_a_connection_that_is_heard() -> None:
 
 
 def _publish_until_heard(publisher: zmq.Socket[bytes], subscriber: Subscriber, payload: bytes = b"hello") -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         publisher.send_multipart([b"", payload])
         if Published(payload) in subscriber.receive(0.05):
@@ -198,7 +199,7 @@ def _publish_until_heard(publisher: zmq.Socket[bytes], subscriber: Subscriber, p
 
 
 def _bind_when_free(socket: zmq.Socket[bytes], address: str) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while True:
         try:
             socket.bind(address)
