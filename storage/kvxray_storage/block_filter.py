@@ -25,14 +25,11 @@ VALUE_IS_A_BLOCK: Final = kind_table(frozenset({Kind.BlockCopied, Kind.BlockMove
 
 
 def touched_blocks(columns: Columns) -> NDArray[np.uint32]:
-    """Block ids that the rows name, the sources of copies and moves included, each once."""
+    """Block ids that the rows name, the sources of copies and moves included, as often as they do."""
     of_blocks = np.repeat(~ROWS_ARE_HASHES[columns.kind], columns.n)
     has_value = HAS_VALUE[columns.kind]
     from_block = np.repeat(VALUE_IS_A_BLOCK[columns.kind[has_value]], columns.n[has_value])
-    blocks: NDArray[np.uint32] = np.unique(
-        np.concatenate([columns.blk[of_blocks], columns.val[from_block].astype(np.uint32)])
-    )
-    return blocks
+    return np.concatenate([columns.blk[of_blocks], columns.val[from_block].astype(np.uint32)])
 
 
 def encode_filter(blocks: NDArray[np.uint32]) -> bytes:
@@ -48,9 +45,12 @@ def encode_filter(blocks: NDArray[np.uint32]) -> bytes:
 
 
 def may_touch(bits: bytes, block: int) -> bool:
-    """False: the chunk does not touch the block. True: perhaps."""
+    """False: the chunk does not touch the block. True: perhaps, or the filter is damaged: the chunk knows."""
     if not bits:
         return False
     byte, bit = divmod(block >> bits[0], 8)
-    bitmap = zstandard.ZstdDecompressor().decompress(memoryview(bits)[1:], max_output_size=_MAX_BYTES)
+    try:
+        bitmap = zstandard.ZstdDecompressor().decompress(memoryview(bits)[1:], max_output_size=_MAX_BYTES)
+    except zstandard.ZstdError:
+        return True
     return byte < len(bitmap) and bool(bitmap[byte] >> bit & 1)

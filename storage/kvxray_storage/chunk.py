@@ -15,11 +15,12 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import zstandard
+from kvxray_engine.errors import UserError
 from kvxray_engine.stream.codec import BadMessage, Message, decode_body, encode_body
 from kvxray_engine.stream.joining import join
 from kvxray_engine.stream.schema import Header
@@ -44,8 +45,8 @@ _MAX_UNPACKED: Final = 1 << 30
 _HEADER: Final = msgspec.msgpack.Decoder(Header)
 
 
-class DamagedChunk(ValueError):
-    """Stored bytes that are no chunk; the text says in one sentence what is wrong."""
+class DamagedChunk(UserError, ValueError):
+    """Stored bytes that are not what was written, of a chunk or of another row; the text says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,16 +60,30 @@ class Chunk:
     messages: NDArray[np.void]
 
 
-def encode_chunk(messages: Sequence[Message]) -> tuple[bytes, Message]:
-    """The bytes of a chunk of messages that follow each other as `can_join` says, and what they joined to."""
+class Draft(NamedTuple):
+    """A chunk that is not compressed yet. `message`: what its messages joined to."""
+
+    message: Message
+    num_messages: int
+    header: bytes
+    columns: bytes
+    hashes: bytes | memoryview
+
+    def pack(self) -> bytes:
+        """The bytes of the chunk; for any thread."""
+        packed = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(self.columns)
+        sizes = struct.pack("<III", len(self.header), self.num_messages, len(packed))
+        rest = b"".join((sizes, self.header, packed, self.hashes))
+        return struct.pack("<BI", CHUNK_VERSION, zlib.crc32(rest)) + rest
+
+
+def draft(messages: Sequence[Message]) -> Draft:
+    """Of messages that follow each other as `can_join` says."""
     joined = join(messages)
     sizes, body = encode_body(joined.columns)
     header = msgspec.msgpack.encode(msgspec.structs.replace(joined.header, sizes=sizes))
     table = np.array([_message_row(message) for message in messages], MESSAGE_ROW)
-    packed = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress(b"".join((table.tobytes(), *body[:-1])))
-    rest = b"".join((header, packed, body[-1]))
-    sizes_and_rest = struct.pack("<III", len(header), len(messages), len(packed)) + rest
-    return struct.pack("<BI", CHUNK_VERSION, zlib.crc32(sizes_and_rest)) + sizes_and_rest, joined
+    return Draft(joined, len(messages), header, b"".join((table.tobytes(), *body[:-1])), body[-1])
 
 
 def _message_row(message: Message) -> tuple[int, int, int, int, int, int]:

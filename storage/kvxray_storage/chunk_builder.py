@@ -1,25 +1,29 @@
 """Cuts the messages of one epoch into chunks: pure but for the monotonic time that its caller gives.
 
-A chunk ends when it has `chunk_events` events or has been open for `chunk_seconds`, and where its successor could not
-be told under the same header: a hole in wire_seq, seq or ordinals, another hash width, a changed descriptor (a message
-of its own, hence a chunk of its own), an hour of the stream's time, a clock that went back. The caller cuts at
-keyframes and gaps.
+A chunk ends when it has `chunk_events` events (or as many as its caller lets it grow to) or has been open for
+`chunk_seconds`, and where its successor could not be told under the same header: a hole in wire_seq, seq or ordinals,
+another hash width, a changed descriptor (a message of its own, hence a chunk of its own), an hour of the stream's time,
+a clock that went back. The caller cuts at keyframes and gaps.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
 from kvxray_engine.stream.codec import Message
+from kvxray_engine.stream.columns import distinct
 from kvxray_engine.stream.event_times import operation_times
-from kvxray_engine.stream.joining import can_join
-from kvxray_engine.stream.schema import MAX_ORDINAL, Kind, Name
+from kvxray_engine.stream.joining import can_be_timed_from, can_join
+from kvxray_engine.stream.schema import MAX_ORDINAL, Name
 from numpy.typing import NDArray
 
 from kvxray_storage.block_filter import encode_filter, touched_blocks
-from kvxray_storage.chunk import encode_chunk
+from kvxray_storage.chunk import draft
+from kvxray_storage.hash_filter import encode_hash_filter
 from kvxray_storage.kind_counts import encode_counts
+from kvxray_storage.packing import Packer
 from kvxray_storage.records import EpochKey
 
 
@@ -29,6 +33,7 @@ class ClosedChunk:
 
     `names` are those first told in it, from ordinal `req0` on; `holders` the ordinals that its events name.
     `descriptor`: the source's new one, where this chunk changes it. `queue_bytes`: what its messages take of the queue.
+    `message`: its events as they will be read back.
     """
 
     key: EpochKey
@@ -46,16 +51,29 @@ class ClosedChunk:
     t1_ns: int
     counts: bytes
     bits: bytes
-    data: bytes
+    hash_bits: bytes
+    packed: Future[bytes]
     descriptor: bytes
     queue_bytes: int
+    message: Message
+
+    @property
+    def data(self) -> bytes:
+        """What is stored of it; waits until it is packed."""
+        return self.packed.result()
+
+    @property
+    def num_bytes(self) -> int:
+        """Of what is stored of it."""
+        return len(self.counts) + len(self.bits) + len(self.hash_bits) + len(self.data)
 
 
 class ChunkBuilder:
     """Messages of one epoch on their way into a chunk. `opened_at`: monotonic seconds of the first, None without."""
 
-    def __init__(self, key: EpochKey, chunk_events: int, chunk_seconds: float) -> None:
+    def __init__(self, key: EpochKey, chunk_events: int, chunk_seconds: float, packer: Packer) -> None:
         self.key = key
+        self._packer = packer
         self.opened_at: float | None = None
         self._chunk_events = chunk_events
         self._chunk_seconds = chunk_seconds
@@ -69,12 +87,25 @@ class ChunkBuilder:
         return self._queue_bytes
 
     @property
+    def num_events(self) -> int:
+        """Of the messages held here."""
+        return self._events
+
+    @property
     def due_at(self) -> float | None:
         """Monotonic seconds when the open chunk must be cut; None without one."""
         return None if self.opened_at is None else self.opened_at + self._chunk_seconds
 
-    def add(self, message: Message, queue_bytes: int, now: float) -> list[ClosedChunk]:
-        """Takes a message; returns the chunks that this closed: none, the one before it, and perhaps its own."""
+    @property
+    def is_full(self) -> bool:
+        """Open only because more was to follow at once."""
+        return self._events >= self._chunk_events
+
+    def add(self, message: Message, queue_bytes: int, now: float, max_events: int = 0) -> list[ClosedChunk]:
+        """Takes a message; returns the chunks that this closed: none, the one before it, and perhaps its own.
+
+        max_events: what the chunk may grow to, if that is more than `chunk_events`.
+        """
         closed = []
         if self._messages and not self._may_follow(message):
             closed.append(self.cut())
@@ -83,7 +114,7 @@ class ChunkBuilder:
         self._messages.append(message)
         self._events += message.header.n
         self._queue_bytes += queue_bytes
-        if self._events >= self._chunk_events or message.header.type == "descriptor":
+        if self._events >= max(self._chunk_events, max_events) or message.header.type == "descriptor":
             closed.append(self.cut())
         return [chunk for chunk in closed if chunk is not None]
 
@@ -91,35 +122,22 @@ class ChunkBuilder:
         """Closes what is open; None when nothing is."""
         if not self._messages:
             return None
-        chunk = _close(self.key, self._messages, self._queue_bytes)
+        chunk = _close(self.key, self._messages, self._queue_bytes, self._packer)
         self._messages, self._events, self._queue_bytes, self.opened_at = [], 0, 0, None
         return chunk
 
     def check_integrity(self) -> None:
         assert (self.opened_at is None) == (not self._messages), "a chunk is open exactly while it holds messages"
         assert self._events == sum(message.header.n for message in self._messages), "events were counted wrongly"
-        assert self._events < self._chunk_events or not self._messages, "a full chunk was not cut"
 
     def _may_follow(self, message: Message) -> bool:
         first, last = self._messages[0], self._messages[-1]
-        return can_join(first, last, message) and _can_be_timed_from(first, message)
+        return can_join(first, last, message) and can_be_timed_from(first, message)
 
 
-def _can_be_timed_from(first: Message, message: Message) -> bool:
-    """Whether the message's times fit when they count from the first one's t0.
-
-    Operations before a StepStarted would otherwise be timed by the message before.
-    """
-    columns = message.columns
-    starts = columns.kind == Kind.StepStarted
-    if not len(starts) or not starts[0]:
-        return False
-    shift = (message.header.t0_wall_ns - first.header.t0_wall_ns) // 1000
-    return int(columns.a0[starts].max()) + shift < 2**32
-
-
-def _close(key: EpochKey, messages: list[Message], queue_bytes: int) -> ClosedChunk:
-    data, joined = encode_chunk(messages)
+def _close(key: EpochKey, messages: list[Message], queue_bytes: int, packer: Packer) -> ClosedChunk:
+    drawn = draft(messages)
+    joined, packed = drawn.message, packer.pack(drawn.pack)
     header, columns = joined.header, joined.columns
     first, last = messages[0].header, messages[-1].header
     return ClosedChunk(
@@ -131,16 +149,18 @@ def _close(key: EpochKey, messages: list[Message], queue_bytes: int) -> ClosedCh
         num_events=header.n,
         req0=header.req0,
         names=header.names,
-        holders=np.unique(columns.req[columns.req <= MAX_ORDINAL]),
+        holders=distinct(columns.req[columns.req <= MAX_ORDINAL]),
         hash0=header.hash0,
         num_hash=len(columns.hashes) // header.hash_width,
         t0_ns=header.t0_wall_ns,
         t1_ns=_last_time(messages[-1]),
         counts=encode_counts(columns),
         bits=encode_filter(touched_blocks(columns)),
-        data=data,
+        hash_bits=encode_hash_filter(columns.hashes, header.hash_width),
+        packed=packed,
         descriptor=header.descriptor,
         queue_bytes=queue_bytes,
+        message=joined,
     )
 
 

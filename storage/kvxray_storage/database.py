@@ -1,8 +1,8 @@
 """Opens the database of the event log: folder, connection settings, schema. Knows nothing of what the tables mean.
 
 SQLite runs in WAL mode, so that readers never wait for the writer, and with `synchronous=FULL`: what a commit has
-answered survives a loss of power. A database that a newer kvxray wrote, or that another program's tables live in, is
-refused before anything in it is touched.
+answered survives a loss of power. What PostgreSQL needs for the same stands in `server_session`. A database that a
+newer kvxray wrote, or that another program's tables live in, is refused before anything in it is touched.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from alembic.util import CommandError
 from kvxray_engine.errors import UserError
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from kvxray_storage import schema
+from kvxray_storage import schema, server_session
 from kvxray_storage.models import metadata, setting
 from kvxray_storage.refusals import why_not_opened
+from kvxray_storage.row_sums import summed
 
 BUSY_TIMEOUT_S: Final = 5.0
 DIGEST_KEY_VARIABLE: Final = "KVXRAY_DIGEST_KEY"
@@ -67,7 +68,8 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A short connection that sees one moment of the database and never waits for the writer."""
-        with self.engine.connect() as connection:
+        options = server_session.ONE_MOMENT if self.url_scheme == "postgresql" else {}
+        with self.engine.connect().execution_options(**options) as connection:
             yield connection
 
     @contextmanager
@@ -96,12 +98,14 @@ def open_database(url: str) -> Database:
     Raises UserError with one sentence: not an address, not a database, not writable, or written by a newer kvxray.
     """
     address = _parse(url)
-    place = address.database if address.get_backend_name() == "sqlite" else address.render_as_string()
-    engine = _engine(address, str(place))
+    place = _place(address)
+    engine = _engine(address, place)
     try:
-        schema.refuse_what_is_not_ours(engine, str(place))
+        schema.refuse_what_is_not_ours(engine, place)
         if engine.dialect.name == "sqlite":
             _switch_to_wal(engine)
+        else:
+            server_session.refuse_other_encodings(engine, place)
         with _writing(engine) as connection:
             revision = schema.upgrade(connection)
             _read_a_row_of_each(connection)
@@ -111,8 +115,8 @@ def open_database(url: str) -> Database:
         raise
     except OPENING_ERRORS as error:
         engine.dispose()
-        raise UserError(why_not_opened(str(place), error)) from error
-    return Database(engine, str(place), revision, digest_key)
+        raise UserError(why_not_opened(place, error)) from error
+    return Database(engine, place, revision, digest_key)
 
 
 def _parse(url: str) -> sa.URL:
@@ -140,6 +144,13 @@ def _parse(url: str) -> sa.URL:
     return address.set(database=str(_prepare_file(Path(str(address.database)))))
 
 
+def _place(address: sa.URL) -> str:
+    """How sentences name it: without the password, which may also stand among the options."""
+    if address.get_backend_name() == "sqlite":
+        return str(address.database)
+    return address.set(drivername="postgresql", query={}).render_as_string()
+
+
 def _prepare_file(path: Path) -> Path:
     """Makes the folder; refuses what cannot be a database file."""
     try:
@@ -164,7 +175,7 @@ def _prepare_file(path: Path) -> Path:
 def _engine(address: sa.URL, place: str) -> sa.Engine:
     try:
         if address.get_backend_name() == "postgresql":
-            engine = sa.create_engine(address, pool_pre_ping=True, connect_args={"connect_timeout": 5})
+            engine = sa.create_engine(address, **server_session.engine_options(address))
         else:
             engine = sa.create_engine(address, connect_args={"timeout": BUSY_TIMEOUT_S})
         # The options after the question mark are read only now; a bad one is to be named before anything is opened.
@@ -182,6 +193,8 @@ def _engine(address: sa.URL, place: str) -> sa.Engine:
     if engine.dialect.name == "sqlite":
         sa.event.listen(engine, "connect", _set_up_connection)
         sa.event.listen(engine, "begin", _begin)
+    else:
+        sa.event.listen(engine, "connect", server_session.set_up)
     return engine
 
 
@@ -232,5 +245,5 @@ def _stored_digest_key(connection: sa.Connection) -> bytes:
     stored = connection.execute(query).scalar()
     if stored is None:
         stored = secrets.token_bytes(32)
-        connection.execute(setting.insert().values(name=_DIGEST_KEY, value=stored))
+        connection.execute(setting.insert().values(summed(setting, {"name": _DIGEST_KEY, "value": stored})))
     return bytes(stored)

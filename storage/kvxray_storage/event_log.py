@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Final
 
@@ -20,11 +21,13 @@ from kvxray_engine.stream.schema import Descriptor, Name
 from kvxray_storage.database import OPENING_ERRORS, Database
 from kvxray_storage.epoch_directory import EpochDirectory
 from kvxray_storage.epoch_progress import Admission, Arrival
+from kvxray_storage.errands import Write
 from kvxray_storage.log_writer import LogWriter
 from kvxray_storage.records import Cursor, EpochKey, FindingRow, Gap, Keyframe, LogStats, OpenedEpoch, Repair
 from kvxray_storage.refusals import why_not_opened
+from kvxray_storage.server_session import storable
 from kvxray_storage.write_queue import RECORD_BYTES, Arrived, WriteQueue, message_bytes
-from kvxray_storage.writer_claim import WriterClaim
+from kvxray_storage.writer_claim import claim_writer
 
 OPEN_WAIT_S: Final = 2.0
 CLOSE_TIMEOUT_S: Final = 5.0
@@ -47,7 +50,7 @@ class EventLog:
         max_queue_bytes: int = 64 << 20,
     ) -> None:
         """Raises UserError when another kvxray writes to the database, or what it holds cannot be read."""
-        self._claim = WriterClaim(database.path)
+        self._claim = claim_writer(database)
         try:
             self._directory = EpochDirectory(database)
             stored_events, num_chunks = self._directory.totals()
@@ -59,19 +62,28 @@ class EventLog:
         self._admissions: dict[EpochKey, Admission] = {}
         self._dropped = self._dropped_events = self._duplicates = 0
         self._closed = False
-        self._writer = LogWriter(database, self._queue, self._changed, chunk_events, chunk_seconds)
+        self._writer = LogWriter(database, self._queue, self._changed, chunk_events, chunk_seconds, self._claim)
         self._writer.stored_events, self._writer.num_chunks = stored_events, num_chunks
+        self.room = self._writer.room
         self._chunk_events = chunk_events
         self._writer.start()
 
     def open_epoch(
-        self, source: str, labels: Mapping[str, str], incarnation: str, descriptor: Descriptor, wall_ns: int
+        self,
+        source: str,
+        labels: Mapping[str, str],
+        incarnation: str,
+        descriptor: Descriptor,
+        wall_ns: int,
+        *,
+        is_past: bool = False,
     ) -> EpochKey:
         """The epoch of this life of the source: the one it already has (its history goes on), else the next number.
 
-        The earlier ones end at `wall_ns`. Waits a moment for the commit, but a database that takes no writes does not
-        stop it. Call it before anything else of that epoch.
+        The earlier ones end at `wall_ns`; is_past: its row is stored already, and nothing ends. Waits a moment for the
+        commit, but a database that takes no writes does not stop it. Call it before anything else of that epoch.
         """
+        source, incarnation = storable(source), storable(incarnation)
         key = self._directory.find_or_number(source, incarnation)
         opened = OpenedEpoch(
             key=key,
@@ -80,6 +92,7 @@ class EventLog:
             incarnation=incarnation,
             descriptor=encode_descriptor(descriptor).decode(),
             wall_ns=wall_ns,
+            is_past=is_past,
         )
         self._begin(key)
         with self._changed:
@@ -150,6 +163,33 @@ class EventLog:
             self._wake()
         return taken
 
+    def errand(self, write: Write) -> Future[None]:
+        """Runs `write` in a transaction of the writer's own, between two commits; it must be short. The future tells
+        when that is durable, or what was raised (`NoWriter`: the log closed first).
+        """
+        return self._writer.errands.send(write)
+
+    def look_back(self) -> None:
+        """Once whatever is opened is folded, so are the newest epochs that are not: an earlier log may have ended
+        before it had folded all of them.
+        """
+        self._writer.look_back()
+
+    def followed(self) -> set[EpochKey]:
+        """The epochs that were opened since the log was, the newest of each source: those that may go on."""
+        with self._changed:
+            newest: dict[int, EpochKey] = {}
+            for key in self._admissions:
+                newest[key.source_id] = max(key, newest.get(key.source_id, key))
+            return set(newest.values())
+
+    def give_up_before(self, key: EpochKey, wire_seq: int) -> None:
+        """Messages before `wire_seq` have no place any more: one that was missing and comes after all is dropped."""
+        with self._changed:
+            admission = self._admissions.get(key)
+            if admission is not None and wire_seq > 0:
+                admission.missing.remove(0, wire_seq - 1)
+
     def cursor(self, key: EpochKey) -> Cursor | None:
         """How far the epoch is durable; None when nothing of it is."""
         with self._changed:
@@ -170,7 +210,8 @@ class EventLog:
         with self._changed:
             self._closed = True
         self._writer.close(timeout_s)
-        self._writer.join()
+        # A server that stopped answering in the middle of a commit can keep the thread for longer than it promises.
+        self._writer.join(timeout_s + CLOSE_TIMEOUT_S)
         self._claim.release()
         with self._changed:
             return self._queue.num_bytes == 0 and len(self._queue) == 0 and self._writer.failed is None

@@ -64,6 +64,10 @@ class ChunkEvents:
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
+    def by_operation(self) -> tuple[I8, I8, I8, NDArray[np.uint32]]:
+        """Of each operation: the position of its first event, wall ns, step, and a0 as its message told it."""
+        return self._begins, self._time, self._step, self._a0
+
     def operations_at(self, positions: I8) -> I8:
         """The operation of each event."""
         return np.searchsorted(self._ends, positions, side="right").astype(np.int64)
@@ -76,6 +80,32 @@ class ChunkEvents:
     def holders_at(self, positions: I8) -> I8:
         """Ordinals of the holders of these events; NO_ORDINAL where there is none."""
         return self._columns.req[self.operations_at(positions)].astype(np.int64)
+
+    def kinds_at(self, positions: I8) -> NDArray[np.uint8]:
+        """What each of these events is."""
+        return self._columns.kind[self.operations_at(positions)]
+
+    def positions_of_holder(self, ordinal: int) -> I8:
+        """Events that name the holder."""
+        operations = np.flatnonzero(self._columns.req == ordinal)
+        return self.positions_in(operations)
+
+    def positions_in(self, operations: I8) -> I8:
+        """All events of these operations (in order)."""
+        counts = self._ends[operations] - self._begins[operations]
+        positions: I8 = np.repeat(self._ends[operations] - np.cumsum(counts), counts) + np.arange(counts.sum())
+        return positions
+
+    def positions_of_kind(self, kind: Kind) -> I8:
+        return self.positions_in(np.flatnonzero(self._columns.kind == kind))
+
+    def position_of_cached(self, ordinal: int) -> int | None:
+        """The BlockCached that gave a block the hash with this ordinal."""
+        columns = self._columns
+        first = columns.a0.astype(np.int64)
+        is_it = (columns.kind == Kind.BlockCached) & (first <= ordinal) & (ordinal < first + columns.n)
+        found = np.flatnonzero(is_it)
+        return int(self._begins[found[0]] + ordinal - first[found[0]]) if len(found) else None
 
     def positions_of_block(self, block: int) -> I8:
         """Events that name the block, as the source of a copy or move too."""

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
 import sqlalchemy as sa
-from kvxray_engine.stream.codec import decode_descriptor
+from kvxray_engine.stream.codec import BadMessage, decode_descriptor
 from kvxray_engine.stream.schema import Descriptor
 
 from kvxray_storage import models
 from kvxray_storage.block_filter import may_touch
-from kvxray_storage.chunk import decode_chunk
+from kvxray_storage.chunk import DamagedChunk, decode_chunk
+from kvxray_storage.chunk_reader import end_of_chunk_at
 from kvxray_storage.database import Database
 from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.event_rows import ChunkEvents, EventRow
 from kvxray_storage.records import EpochKey, FindingRow
+
+Told = TypeVar("Told")
 
 _NAMES_AT_ONCE: Final = 500
 _FILTERS_AT_ONCE: Final = 256
@@ -41,7 +44,7 @@ class SourceRow:
 @dataclass(frozen=True, slots=True)
 class EpochRow:
     """One life of a source. `ended_ns` None: it is the one the source lives in. first_seq..last_seq, `last_ns`: what is
-    stored of it; None when nothing is.
+    stored of it; None when nothing is. is_unfinished: of an import that did not come to its end.
     """
 
     key: EpochKey
@@ -53,6 +56,7 @@ class EpochRow:
     last_seq: int | None
     last_ns: int | None
     num_events: int
+    is_unfinished: bool = False
 
     @property
     def epoch(self) -> int:
@@ -77,7 +81,8 @@ def sources(database: Database) -> list[SourceRow]:
     table = models.source
     with database.reading() as connection:
         rows = connection.execute(sa.select(table).order_by(table.c.source_id)).all()
-    return [SourceRow(row.source_id, row.name, msgspec.json.decode(row.labels), row.created_ns) for row in rows]
+    labels = [_told(row.labels, dict[str, str], f"The labels of the source {row.name}") for row in rows]
+    return [SourceRow(row.source_id, row.name, told, row.created_ns) for row, told in zip(rows, labels, strict=True)]
 
 
 def epochs(database: Database, source: str) -> list[EpochRow]:
@@ -88,11 +93,29 @@ def epochs(database: Database, source: str) -> list[EpochRow]:
         rows = connection.execute(query.order_by(table.c.epoch)).all()
     return [
         EpochRow(
-            EpochKey(row.source_id, row.epoch), row.incarnation, decode_descriptor(row.descriptor.encode()),
-            row.started_ns, row.ended_ns, row.first_seq, row.last_seq, row.last_ns, row.num_events,
+            EpochKey(row.source_id, row.epoch), row.incarnation, descriptor_of(row.descriptor, row.epoch),
+            row.started_ns, row.ended_ns, *_left_of(row), row.last_ns, row.num_events - row.pruned_events,
+            row.importing_ns is not None,
         )
         for row in rows
     ]  # fmt: skip
+
+
+def descriptor_of(text: str, epoch: int) -> Descriptor:
+    """What the row of an epoch says its source is. Raises DamagedChunk."""
+    try:
+        return decode_descriptor(text.encode())
+    except BadMessage as error:
+        raise DamagedChunk(f"What epoch {epoch} is cannot be read: {error}") from error
+
+
+def _left_of(row: Any) -> tuple[int | None, int | None]:
+    """The first and last event of an epoch that retention left."""
+    if row.pruned_seq is None or row.first_seq is None:
+        return row.first_seq, row.last_seq
+    if row.num_chunks == row.pruned_chunks and row.ended_ns is not None:
+        return None, None
+    return max(row.first_seq, min(row.pruned_seq + 1, row.last_seq)), row.last_seq
 
 
 def gaps(database: Database, key: EpochKey, limit: int) -> list[GapRow]:
@@ -124,6 +147,19 @@ def findings(database: Database, source: str | None, state: str = "all", limit: 
         return [_finding(row) for row in connection.execute(query)]
 
 
+def findings_open_at(database: Database, source: str, epoch: int, t_ns: int) -> list[FindingRow]:
+    """Findings of an epoch that were open at a wall time, the newest first."""
+    finding = models.finding
+    query = sa.select(finding).where(
+        finding.c.source == source,
+        finding.c.epoch == epoch,
+        finding.c.at_ns <= t_ns,
+        sa.or_(finding.c.ended_ns.is_(None), finding.c.ended_ns > t_ns),
+    )
+    with database.reading() as connection:
+        return [_finding(row) for row in connection.execute(query.order_by(finding.c.at_ns.desc(), finding.c.id))]
+
+
 def events(database: Database, key: EpochKey, first_seq: int, limit: int) -> list[EventRow]:
     """Up to `limit` events from number `first_seq` on, in order. Goes over gaps: `seq` may jump."""
     chunk = models.chunk
@@ -138,15 +174,19 @@ def events(database: Database, key: EpochKey, first_seq: int, limit: int) -> lis
     return rows
 
 
-def tail(database: Database, key: EpochKey, limit: int) -> list[EventRow]:
-    """The last `limit` events of the epoch, in the order they happened (as `events` gives them): the newest is last."""
+def tail(database: Database, key: EpochKey, limit: int, last_seq: int | None = None) -> list[EventRow]:
+    """The last `limit` events of the epoch, or of those up to `last_seq`, in the order they happened (as `events` gives
+    them): the newest is last.
+    """
     chunk = models.chunk
-    query = sa.select(chunk.c.data).where(*of_epoch(chunk, key)).order_by(chunk.c.seq1.desc())
     newest_first: list[list[EventRow]] = []
     missing = limit
     with database.reading() as connection:
+        begun = (*of_epoch(chunk, key), *_begun_by(key, last_seq))
+        query = sa.select(chunk.c.data).where(*begun).order_by(chunk.c.seq1.desc())
         for found in _decoded(connection, query):
-            positions = np.arange(max(0, len(found) - missing), len(found))
+            end = len(found) if last_seq is None else int(np.searchsorted(found.seqs(), last_seq, side="right"))
+            positions = np.arange(max(0, end - missing), end)
             newest_first.append(_named_rows(connection, key, found, positions))
             missing -= len(positions)
             if missing <= 0:
@@ -154,15 +194,20 @@ def tail(database: Database, key: EpochKey, limit: int) -> list[EventRow]:
     return [row for rows in reversed(newest_first) for row in rows]
 
 
-def block_history(database: Database, key: EpochKey, block_id: int, limit: int) -> list[EventRow]:
-    """The last `limit` events that name the block, the newest first.
+def block_history(
+    database: Database, key: EpochKey, block_id: int, limit: int, last_seq: int | None = None
+) -> list[EventRow]:
+    """The last `limit` events (of those up to `last_seq`) that name the block, the newest first.
 
     Reads the filter of every chunk back to the oldest event it returns, and the chunks that may hold the block.
     """
     rows: list[EventRow] = []
     with database.reading() as connection:
-        for found in _touching(connection, key, block_id):
-            positions = found.positions_of_block(block_id)[::-1][: limit - len(rows)]
+        for found in _touching(connection, key, block_id, last_seq):
+            positions = found.positions_of_block(block_id)[::-1]
+            if last_seq is not None:
+                positions = positions[found.seqs()[positions] <= last_seq]
+            positions = positions[: limit - len(rows)]
             rows += _named_rows(connection, key, found, positions)
             if len(rows) >= limit:
                 break
@@ -176,25 +221,36 @@ def _decoded(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Chunk
             yield ChunkEvents(decode_chunk(row.data))
 
 
-def _touching(connection: sa.Connection, key: EpochKey, block_id: int) -> Iterator[ChunkEvents]:
+def _begun_by(key: EpochKey, last_seq: int | None) -> tuple[sa.ColumnElement[bool], ...]:
+    """The condition that a chunk has events up to `last_seq`; None: any. It goes by the ends of chunks, which are
+    indexed, so that those that come later are not looked at.
+    """
+    if last_seq is None:
+        return ()
+    chunk = models.chunk
+    return chunk.c.seq0 <= last_seq, chunk.c.seq1 <= end_of_chunk_at(key, last_seq)
+
+
+def _touching(connection: sa.Connection, key: EpochKey, block_id: int, last_seq: int | None) -> Iterator[ChunkEvents]:
     """Chunks that may name the block, the newest first; filters are read in pages, data only where one says perhaps."""
     chunk = models.chunk
-    query = sa.select(chunk.c.bits, chunk.c.wire_seq0).where(*of_epoch(chunk, key)).order_by(chunk.c.seq1.desc())
+    here = (*of_epoch(chunk, key), *_begun_by(key, last_seq))
+    query = sa.select(chunk.c.bits, chunk.c.wire_seq0).where(*here).order_by(chunk.c.seq1.desc())
     with connection.execute(query.execution_options(stream_results=True, yield_per=_FILTERS_AT_ONCE)) as result:
         for row in result:
             if may_touch(row.bits, block_id):
-                here = sa.select(chunk.c.data).where(*of_epoch(chunk, key), chunk.c.wire_seq0 == row.wire_seq0)
-                yield ChunkEvents(decode_chunk(connection.execute(here).scalar_one()))
+                data = sa.select(chunk.c.data).where(*of_epoch(chunk, key), chunk.c.wire_seq0 == row.wire_seq0)
+                yield ChunkEvents(decode_chunk(connection.execute(data).scalar_one()))
 
 
 def _named_rows(
     connection: sa.Connection, key: EpochKey, found: ChunkEvents, positions: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> list[EventRow]:
     ordinals = np.unique(found.holders_at(positions)).tolist()
-    return found.rows(positions, _names(connection, key, ordinals))
+    return found.rows(positions, names_of(connection, key, ordinals))
 
 
-def _names(connection: sa.Connection, key: EpochKey, ordinals: list[int]) -> dict[int, str]:
+def names_of(connection: sa.Connection, key: EpochKey, ordinals: list[int]) -> dict[int, str]:
     """Ids of the holders whose names are known."""
     name = models.name
     known: dict[int, str] = {}
@@ -216,6 +272,13 @@ def _finding(row: sa.Row[Any]) -> FindingRow:
     return FindingRow(
         **{name: values[name] for name in copied},
         time_ns=values["at_ns"],
-        subjects=msgspec.json.decode(values["subjects"]),
-        numbers=msgspec.json.decode(values["numbers"]),
+        subjects=_told(values["subjects"], dict[str, Any], f"The finding {row.id}"),
+        numbers=_told(values["numbers"], dict[str, Any], f"The finding {row.id}"),
     )
+
+
+def _told(text: str, shape: type[Told], what: str) -> Told:
+    try:
+        return msgspec.json.decode(text, type=shape)
+    except msgspec.MsgspecError as error:
+        raise DamagedChunk(f"{what} cannot be read: {error}.") from error

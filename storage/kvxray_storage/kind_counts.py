@@ -8,6 +8,8 @@ import numpy as np
 from kvxray_engine.stream.columns import Columns
 from kvxray_engine.stream.schema import Kind
 
+from kvxray_storage.chunk import DamagedChunk
+
 _PAIR: Final = np.dtype([("kind", "u1"), ("count", "<u4")])
 
 
@@ -20,4 +22,8 @@ def encode_counts(columns: Columns) -> bytes:
 
 
 def decode_counts(data: bytes) -> dict[Kind, int]:
-    return {Kind(int(pair["kind"])): int(pair["count"]) for pair in np.frombuffer(data, _PAIR)}
+    """Raises DamagedChunk."""
+    try:
+        return {Kind(int(pair["kind"])): int(pair["count"]) for pair in np.frombuffer(data, _PAIR)}
+    except ValueError as error:
+        raise DamagedChunk(f"The count by kind of a chunk cannot be read: {error}.") from error

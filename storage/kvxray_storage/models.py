@@ -10,6 +10,8 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from kvxray_storage.rollup_columns import COUNTERS, GAUGE_COLUMNS, HISTOGRAMS, MAXIMA
+
 metadata: Final = sa.MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -32,12 +34,18 @@ def _of_epoch() -> sa.ForeignKeyConstraint:
     return sa.ForeignKeyConstraint(["source_id", "epoch"], ["epoch.source_id", "epoch.epoch"], ondelete="CASCADE")
 
 
+def _crc(name: str = "crc") -> sa.Column[int]:
+    """The sum over a row (`row_sums`) that follows from nothing else; NULL: an older kvxray stored it."""
+    return sa.Column(name, sa.BigInteger)
+
+
 setting: Final = sa.Table(
     "setting",
     metadata,
     # What the database itself must remember, such as the key of its digests.
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("value", sa.LargeBinary, nullable=False),
+    _crc(),
 )
 
 source: Final = sa.Table(
@@ -47,6 +55,7 @@ source: Final = sa.Table(
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("labels", sa.Text, nullable=False),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
+    _crc(),
 )
 
 epoch: Final = sa.Table(
@@ -64,6 +73,18 @@ epoch: Final = sa.Table(
     sa.Column("last_ns", sa.BigInteger),
     sa.Column("num_events", sa.BigInteger, nullable=False),
     sa.Column("num_chunks", sa.BigInteger, nullable=False),
+    # What the source was when the epoch began, `descriptor` being what it is now; NULL: not noted by an older kvxray.
+    sa.Column("first_descriptor", sa.Text),
+    # Of the stored, what retention took away again: the chunks up to event `pruned_seq`, which happened at `pruned_ns`.
+    sa.Column("pruned_events", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("pruned_chunks", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("pruned_seq", sa.BigInteger),
+    sa.Column("pruned_ns", sa.BigInteger),
+    # Of what stays as it was, and of `descriptor`, which changes.
+    _crc(),
+    _crc("descriptor_crc"),
+    # When an import of it began that has not ended: what is here is a part of the file. NULL: it is whole.
+    sa.Column("importing_ns", sa.BigInteger),
     sa.ForeignKeyConstraint(["source_id"], ["source.source_id"], ondelete="CASCADE"),
     sa.UniqueConstraint("source_id", "incarnation"),
 )
@@ -86,13 +107,19 @@ chunk: Final = sa.Table(
     sa.Column("num_hash", sa.Integer, nullable=False),
     sa.Column("t0_ns", sa.BigInteger, nullable=False),
     sa.Column("t1_ns", sa.BigInteger, nullable=False),
-    # Events by kind, and the blocks touched: what lets a reader skip `data`, which therefore stands last in the row.
+    # Of the columns that follow, together.
+    sa.Column("num_bytes", sa.BigInteger, nullable=False, server_default="0"),
+    # Events by kind, the blocks touched, the hashes first told (NULL: not indexed): what lets a reader skip `data`,
+    # which therefore stands last in the row.
     sa.Column("counts", sa.LargeBinary, nullable=False),
     sa.Column("bits", sa.LargeBinary, nullable=False),
+    sa.Column("hash_bits", sa.LargeBinary),
     sa.Column("data", sa.LargeBinary, nullable=False),
     _of_epoch(),
     # Chunks of an epoch do not overlap: by their ends they are in the order of their events.
     sa.Index(None, "source_id", "epoch", "seq1"),
+    sa.Index(None, "source_id", "epoch", "t1_ns"),
+    sa.Index(None, "source_id", "epoch", "hash0"),
 )
 
 keyframe: Final = sa.Table(
@@ -104,6 +131,12 @@ keyframe: Final = sa.Table(
     sa.Column("kind", sa.Text, primary_key=True),
     sa.Column("wire_seq", sa.BigInteger, nullable=False),
     sa.Column("t_ns", sa.BigInteger, nullable=False),
+    # `snapshot`: told by the engine, with the bytes of its hashes; `periodic`: made by folding what is stored, with
+    # their ordinals only.
+    sa.Column("origin", sa.Text, nullable=False, server_default="snapshot"),
+    sa.Column("num_bytes", sa.BigInteger, nullable=False, server_default="0"),
+    # The rollups that were open here. NULL: everything after this keyframe is still to be folded.
+    sa.Column("rollup", sa.LargeBinary),
     sa.Column("state", sa.LargeBinary, nullable=False),
     _of_epoch(),
 )
@@ -115,22 +148,25 @@ name: Final = sa.Table(
     # What the ordinal of a holder means. Kept apart from the chunks because it outlives them, and to be found by id.
     sa.Column("ordinal", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("id", sa.Text, nullable=False),
-    # kind, parent, deadline, tenant, session, LoRA and salt as the stream tells them (a JSON array); secrets digested.
+    # What is not usual of kind, parent, deadline, tenant, session, LoRA and salt as the stream tells them (a JSON
+    # object; until schema 0006 an array of all); secrets digested.
     sa.Column("detail", sa.Text, nullable=False),
+    _crc(),
     _of_epoch(),
     sa.Index(None, "source_id", "id"),
     sqlite_with_rowid=False,
 )
 
-request_chunk: Final = sa.Table(
-    "request_chunk",
+posting: Final = sa.Table(
+    "posting",
     metadata,
     *_key(),
-    # Request `req` occurs in chunks that begin within wire_seq0..wire_seq1: one row a request and commit, so that
-    # under load, when a commit holds many chunks, the rows do not multiply.
-    sa.Column("req", sa.BigInteger, primary_key=True, autoincrement=False),
+    # Which of the holders with ordinals 256 * bucket.. occur in which chunks of messages wire_seq0..wire_seq1, as
+    # `postings.py` packs it: one row a bucket and commit. Rows a holder took a sixth of all that a server stores.
+    sa.Column("bucket", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("wire_seq0", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("wire_seq1", sa.BigInteger, nullable=False),
+    sa.Column("packed", sa.LargeBinary, nullable=False),
     _of_epoch(),
     sqlite_with_rowid=False,
 )
@@ -149,6 +185,7 @@ gap: Final = sa.Table(
     sa.Column("reason", sa.Text, nullable=False),
     # When the missing messages were stored after all; NULL while they are missing.
     sa.Column("repaired_ns", sa.BigInteger),
+    _crc(),
     _of_epoch(),
 )
 
@@ -179,5 +216,56 @@ finding: Final = sa.Table(
     sa.Column("numbers", sa.Text, nullable=False),
     sa.Column("certainty", sa.Text, nullable=False),
     sa.Column("sentence", sa.Text, nullable=False),
+    _crc(),
     sa.Index(None, "source", "state", "at_ns"),
+)
+
+
+def _rollup(name: str) -> sa.Table:
+    """What happened in each second or minute in which anything did; outlives the chunks it was made from."""
+    return sa.Table(
+        name,
+        metadata,
+        sa.Column("source_id", sa.Integer, primary_key=True, autoincrement=False),
+        # Its first second, of the events' wall time. Before the epoch in the key, so that a source reads as one.
+        sa.Column("t_s", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("epoch", sa.Integer, primary_key=True, autoincrement=False),
+        *(sa.Column(one, sa.BigInteger, nullable=False) for one in (*COUNTERS, *MAXIMA)),
+        *(sa.Column(one, sa.LargeBinary, nullable=False) for one in HISTOGRAMS),
+        sa.Column("usable_blocks", sa.BigInteger),
+        *(sa.Column(one, sa.BigInteger) for one in GAUGE_COLUMNS),
+        _crc(),
+        _of_epoch(),
+        sqlite_with_rowid=False,
+    )
+
+
+rollup_1s: Final = _rollup("rollup_1s")
+rollup_1m: Final = _rollup("rollup_1m")
+
+bookmark: Final = sa.Table(
+    "bookmark",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    # A moment of a source, and what somebody wrote of it.
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("at_ns", sa.BigInteger, nullable=False),
+    sa.Column("note", sa.Text, nullable=False),
+    sa.Column("created_ns", sa.BigInteger, nullable=False),
+    _crc(),
+    sa.Index(None, "source", "at_ns"),
+)
+
+retention: Final = sa.Table(
+    "retention",
+    metadata,
+    # What a source keeps, where that is not what all keep; NULL: no limit.
+    sa.Column("source_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("max_age_s", sa.BigInteger),
+    sa.Column("max_bytes", sa.BigInteger),
+    sa.Column("changed_ns", sa.BigInteger, nullable=False),
+    _crc(),
+    sa.ForeignKeyConstraint(["source_id"], ["source.source_id"], ondelete="CASCADE"),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kvxray_engine.stream.schema import Name
@@ -64,7 +64,9 @@ class LogStats:
 
 @dataclass(frozen=True, slots=True)
 class OpenedEpoch:
-    """An epoch that begins or goes on; the earlier ones of its source are over."""
+    """An epoch that begins or goes on; the earlier ones of its source are over. is_past: a part of history that is
+    stored again, which ends nothing.
+    """
 
     key: EpochKey
     source: str
@@ -72,6 +74,7 @@ class OpenedEpoch:
     incarnation: str
     descriptor: str
     wall_ns: int
+    is_past: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +82,8 @@ class Keyframe:
     """The state before event `seq` of message `wire_seq` (`next_seq` and `next_wire_seq` of a BlockMap).
 
     names: those of holders that no stored message may have told; None = those in the state, which is a pool snapshot.
+    origin: `snapshot`, told by the engine, or `periodic`, folded from what is stored. rollup: the rollups that were
+    open there (`RollupBook.encode`); None = not folded up to there yet.
     """
 
     key: EpochKey
@@ -88,6 +93,11 @@ class Keyframe:
     state: bytes
     kind: str
     names: Mapping[int, Name] | None
+    origin: str = "snapshot"
+    rollup: bytes | None = None
+
+    def with_rollup(self, rollup: bytes) -> Keyframe:
+        return replace(self, rollup=rollup)
 
 
 @dataclass(frozen=True, slots=True)

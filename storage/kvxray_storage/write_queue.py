@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
 from kvxray_engine.stream.codec import Message
 from kvxray_engine.stream.columns import COLUMN_TYPES
 
@@ -19,8 +20,10 @@ from kvxray_storage.records import EpochKey, FindingRow, Gap, Keyframe, OpenedEp
 RECORD_BYTES: Final = 512
 RECORD_RESERVE_BYTES: Final = 1 << 20
 MAX_FINDINGS: Final = 4096
+_LONGEST_RUN: Final = 256
 _MESSAGE_BYTES: Final = 1024
 _NAME_BYTES: Final = 512
+_OPERATION_BYTES: Final = sum(np.dtype(dtype).itemsize for name, dtype in COLUMN_TYPES if name not in ("blk", "val"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,8 +46,10 @@ class _Waiting:
 
 def message_bytes(message: Message) -> int:
     """What a message takes of memory while it waits: its columns, its hashes, and a round sum for the rest."""
-    columns = sum(int(getattr(message.columns, name).nbytes) for name, _ in COLUMN_TYPES)
-    return columns + len(message.columns.hashes) + _MESSAGE_BYTES + _NAME_BYTES * len(message.header.names)
+    columns = message.columns
+    rows = columns.blk.nbytes + columns.val.nbytes + len(columns.hashes)
+    names = _NAME_BYTES * len(message.header.names)
+    return _OPERATION_BYTES * columns.num_operations + rows + names + _MESSAGE_BYTES
 
 
 class WriteQueue:
@@ -108,6 +113,18 @@ class WriteQueue:
         if isinstance(taken.entry, Arrived):
             self.num_events -= taken.entry.message.header.n
         return taken.entry, taken.num_bytes
+
+    def take_run(self, num_events: int) -> list[tuple[Entry, int]]:
+        """The oldest entries: messages with about so many events, or up to the first entry that is none. Empty like
+        `take`'s None.
+        """
+        run: list[tuple[Entry, int]] = []
+        while num_events > 0 and len(run) < _LONGEST_RUN and (taken := self.take()) is not None:
+            run.append(taken)
+            if not isinstance(taken[0], Arrived):
+                break
+            num_events -= taken[0].message.header.n
+        return run
 
     def take_findings(self) -> list[FindingRow]:
         """All that wait; taken together with the last entry."""

@@ -33,6 +33,13 @@ def test_a_filter_of_a_large_pool_stays_small_and_says_no_to_most():
     assert np.mean([may_touch(bits, int(block)) for block in others]) < 0.1
 
 
+def test_a_damaged_filter_hides_nothing():
+    bits = encode_filter(np.array([3], np.uint32))
+    assert not may_touch(bits, 4)
+    assert may_touch(bits[:-1], 4)
+    assert may_touch(b"\xff", 3)
+
+
 def test_sources_of_copies_count_and_hashes_do_not():
     told = [
         Told(Kind.StepStarted),
@@ -41,4 +48,4 @@ def test_sources_of_copies_count_and_hashes_do_not():
         Told(Kind.BlockFilled, blocks=(3,), values=(9,)),
         Told(Kind.ResidencyStored, blocks=(40, 41), values=(-1, 40)),
     ]
-    assert touched_blocks(Teller().tell(told).columns).tolist() == [3, 4, 5, 6, 17, 18]
+    assert sorted(set(touched_blocks(Teller().tell(told).columns).tolist())) == [3, 4, 5, 6, 17, 18]

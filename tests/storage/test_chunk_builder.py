@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kvxray_engine.stream.schema import Kind
 from kvxray_storage.chunk_builder import ChunkBuilder
+from kvxray_storage.packing import Packer
 from kvxray_storage.records import EpochKey
 
 from tests.storage.told_messages import Teller, Told, descriptor
@@ -13,7 +14,7 @@ HOUR_NS = 3600 * 10**9
 
 
 def builder(chunk_events=4096, chunk_seconds=0.25):
-    return ChunkBuilder(EpochKey(1, 1), chunk_events, chunk_seconds)
+    return ChunkBuilder(EpochKey(1, 1), chunk_events, chunk_seconds, Packer())
 
 
 def ranges(chunks):
@@ -113,3 +114,11 @@ def test_a_chunk_gives_back_what_its_messages_took_of_the_queue():
     assert under_test.queue_bytes == 123
     assert under_test.cut().queue_bytes == 123
     assert under_test.queue_bytes == 0
+
+
+def test_a_chunk_may_be_let_grow_and_is_then_full_but_open():
+    builder, teller = ChunkBuilder(EpochKey(1, 1), 10, 60.0, Packer()), Teller()
+    assert [builder.add(teller.tell_step(), 1, 0.0, max_events=40) for _ in range(3)] == [[]] * 3
+    assert builder.is_full
+    [chunk] = builder.add(teller.tell_step(), 1, 0.0)
+    assert (chunk.num_events, builder.is_full) == (20, False)

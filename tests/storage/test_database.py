@@ -31,8 +31,8 @@ def test_a_new_database_is_made_with_its_folder(tmp_path):
     database.close()
 
 
-def test_connections_wait_for_a_lock_keep_references_and_survive_a_loss_of_power(database):
-    with database.reading() as connection:
+def test_connections_wait_for_a_lock_keep_references_and_survive_a_loss_of_power(sqlite_database):
+    with sqlite_database.reading() as connection:
         ask = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in
                ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")}  # fmt: skip
     assert ask == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 5000}
@@ -64,13 +64,12 @@ def test_going_down_and_up_again_keeps_the_file_sound(database):
     database.check_integrity()
 
 
-def test_opening_again_keeps_what_is_stored(tmp_path):
-    url = url_of(tmp_path / "kvxray.db")
-    first = open_database(url)
+def test_opening_again_keeps_what_is_stored(database_url):
+    first = open_database(database_url)
     with first.writing() as connection:
         connection.execute(models.source.insert().values(source_id=1, name="engine", labels="{}", created_ns=1))
     first.close()
-    second = open_database(url)
+    second = open_database(database_url)
     with second.reading() as connection:
         assert connection.execute(sa.select(models.source.c.name)).scalars().all() == ["engine"]
     assert second.stored_digest_key == first.stored_digest_key
@@ -81,7 +80,7 @@ def test_a_failed_transaction_leaves_nothing(database):
     def fail():
         with database.writing() as connection:
             connection.execute(models.source.insert().values(source_id=1, name="engine", labels="{}", created_ns=1))
-            connection.exec_driver_sql("CREATE TABLE half (a)")
+            connection.exec_driver_sql("CREATE TABLE half (a INTEGER)")
             raise RuntimeError("stopped half-way")
 
     with pytest.raises(RuntimeError):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kvxray_storage.chunk_builder import ChunkBuilder
 from kvxray_storage.epoch_progress import Admission, Arrival, Progress
+from kvxray_storage.packing import Packer
 from kvxray_storage.records import Cursor, EpochKey, Gap
 
 from tests.storage.told_messages import T0_NS, Teller
@@ -52,7 +53,7 @@ def test_gaps_never_make_a_stored_message_late(steps):
 
 
 def chunk_of(*messages):
-    builder = ChunkBuilder(KEY, 4096, 0.25)
+    builder = ChunkBuilder(KEY, 4096, 0.25, Packer())
     for message in messages:
         assert builder.add(message, 1, 0.0) == []
     return builder.cut()

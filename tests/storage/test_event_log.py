@@ -12,12 +12,13 @@ from kvxray_engine.stream.schema import Name
 from kvxray_engine.stream.snapshot import dump
 from kvxray_storage import history, models
 from kvxray_storage.event_log import EventLog
+from kvxray_storage.postings import runs_of_holder
 from kvxray_storage.records import Cursor, EpochKey
 from kvxray_storage.write_queue import message_bytes
 
 from tests.storage.told_messages import T0_NS, Teller, a_step, descriptor, expand
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 @pytest.fixture
@@ -103,6 +104,20 @@ def test_a_full_chunk_does_not_wait_for_its_time(database):
     assert chunk_ranges(database, key) == [(0, 1), (2, 3)]
 
 
+def test_chunks_are_larger_while_more_waits_than_one_holds(database, monkeypatch):
+    teller = Teller()
+    messages = [teller.tell_step() for _ in range(30)]
+    with EventLog(database, chunk_events=10, chunk_seconds=600.0) as log:
+        key = open_epoch(log)
+        with log._changed:  # the writer comes to nothing before all of it waits
+            append_all(log, key, messages)
+        with log._changed:
+            assert log._changed.wait_for(lambda: log._writer.committed[key].cursor == Cursor(30, 150), WAIT_S)
+    sizes = [last - first + 1 for first, last in chunk_ranges(database, key)]
+    assert sizes == [12, 12, 6], "also the last ones, when less waits than at first"
+    assert all_events(database, key) == expand(messages, teller.names)
+
+
 def test_several_sources_are_kept_apart(database, log):
     keys = [open_epoch(log, source=name) for name in ("a", "b")]
     tellers = [Teller(), Teller()]
@@ -139,7 +154,8 @@ def test_a_keyframe_cuts_the_chunk_and_brings_the_names_of_requests_that_were_th
     assert chunk_ranges(database, key) == [(0, 0), (1, 1)]
     assert {row.request_id for row in all_events(database, key)} == {"request-5", "began-before-us", None}
     with database.reading() as connection:
-        stored = connection.execute(sa.select(models.keyframe)).one()
+        told = sa.select(models.keyframe).where(models.keyframe.c.origin == "snapshot")
+        stored = connection.execute(told).one()
     assert (stored.seq, stored.wire_seq, stored.kind, stored.state) == (5, 1, "pool", dump(early))
 
 
@@ -148,8 +164,19 @@ def test_holders_are_indexed_by_the_chunks_they_occur_in(database, log):
     append_all(log, key, [teller.tell_step() for _ in range(3)])
     assert log.flush(WAIT_S)
     with database.reading() as connection:
-        rows = connection.execute(sa.select(models.request_chunk)).all()
-    assert [(row.req, row.wire_seq0, row.wire_seq1) for row in rows] == [(req, 0, 2) for req in range(3)]
+        assert [runs_of_holder(connection, key, req) for req in range(4)] == [[(0, 2)]] * 3 + [[]]
+
+
+@pytest.mark.parametrize(
+    ("name", "detail"),
+    [(Name("a"), "{}"), (Name("a", "pin", parent=7, salt="s"), '{"kind":"pin","parent":7,"salt":"s"}')],
+)
+def test_of_a_holder_what_is_unusual_is_stored(database, log, name, detail):
+    key, teller = open_epoch(log), Teller()
+    append_all(log, key, [teller.tell(a_step(1, 0, block=1), names=[name])])
+    assert log.flush(WAIT_S)
+    with database.reading() as connection:
+        assert connection.execute(sa.select(models.name.c.detail)).scalars().all() == [detail]
 
 
 # Order, repetition, loss
@@ -363,14 +390,16 @@ def test_two_logs_on_one_database_are_refused(database):
     EventLog(database).close()
 
 
-def test_an_internal_error_stops_the_log_and_is_said(database, monkeypatch):
+@pytest.mark.parametrize("place", ["chunk_builder.draft", "chunk.Draft.pack", "epoch_fold.snapshot.Draft.pack"])
+def test_an_internal_error_stops_the_log_and_is_said(database, monkeypatch, place):
+    """Also one in the thread that packs."""
     with EventLog(database, chunk_seconds=0.01) as log:
         key, teller = open_epoch(log), Teller()
 
         def fail(*_):
             raise ZeroDivisionError
 
-        monkeypatch.setattr("kvxray_storage.chunk_builder.encode_chunk", fail)
+        monkeypatch.setattr(f"kvxray_storage.{place}", fail)
         assert log.append(key, teller.tell_step())
         assert not log.flush(WAIT_S)
         assert "internal error" in log.failed

@@ -2,75 +2,96 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import random
-import subprocess
 import sys
-from pathlib import Path
+import time
+import types
 
 from kvxray_storage import history
 from kvxray_storage.database import open_database
 from kvxray_storage.records import EpochKey
 
-from tests.storage.told_messages import Teller, expand
+from tests.storage.crash_writer import CURSOR, EVENTS, is_lost, message, name_of, write_for_ever
+from tests.storage.told_messages import expand
 
-ROUNDS = 3
-ROOT = Path(__file__).parents[2]
+KILLS = 20
+LONGEST_S = 0.4
+WAIT_S = 60.0
 KEY = EpochKey(1, 1)
 
-WRITER = """
-import sys
-from kvxray_storage.database import open_database
-from kvxray_storage.event_log import EventLog
-from tests.storage.told_messages import T0_NS, Teller, descriptor
 
-log = EventLog(open_database(sys.argv[1]), chunk_events=40, chunk_seconds=0.005)
-key = log.open_epoch("engine", {}, "life-1", descriptor(), T0_NS)
-cursor = log.cursor(key)
-next_wire_seq = cursor.next_wire_seq if cursor else 0
-print(next_wire_seq, flush=True)
-teller = Teller()
-while True:
-    message = teller.tell_step(teller.wire_seq)
-    # A publisher's replay begins a little before the cursor: what is stored already comes again.
-    if message.header.wire_seq < next_wire_seq - 3:
-        continue
-    while not log.append(key, message):
-        pass
-    if message.header.wire_seq % 10 == 0:
-        log.check_integrity()
-        cursor = log.cursor(key)
-        print(cursor.next_wire_seq if cursor else 0, flush=True)
-"""
+def test_twenty_killed_writers_lose_nothing_that_they_acknowledged(database_url, database_kind, request, monkeypatch):
+    # What other tests made the main module is nothing that a new process should run again.
+    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
+    start = starter()
+    moments = random.Random(4)
+    acknowledged = checked = 0
+    for kill in range(KILLS):
+        # One of four is killed at any moment from its start on: while it opens the database, or makes its tables.
+        told = write_until_killed(start, database_url, moments.uniform(0, LONGEST_S), anywhere=kill % 4 == 0)
+        assert all(earlier <= later for earlier, later in zip(told, told[1:], strict=False))
+        acknowledged = max([acknowledged, *told])
+        checked = check(database_url, acknowledged, checked)
+    assert acknowledged > 100, "nothing was under load"
+    if database_kind == "postgresql":
+        request.getfixturevalue("postgres_server").check("kvxray")
 
 
-def write_until_killed(url: str, lines: int) -> int:
-    """The last cursor that a writer told before it was killed, `lines` lines after its first commit."""
-    process = subprocess.Popen([sys.executable, "-c", WRITER, url], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+def starter():
+    """A process that has imported everything and forks the writers: twenty starts cost what one does."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.storage.crash_writer", "psycopg"])
+    return context
+
+
+def write_until_killed(context, url, after_s, *, anywhere):
+    """The cursors that one writer told. Killed `after_s` seconds after its start, or after its first new commit."""
+    reader, writer = context.Pipe(duplex=False)
+    process = context.Process(target=write_for_ever, args=(url, writer))
+    process.start()
+    writer.close()
+    told = []
     try:
-        told = [int(process.stdout.readline())]
-        while told[-1] == told[0]:
-            told.append(int(process.stdout.readline()))
-        told += [int(process.stdout.readline()) for _ in range(lines)]
+        while not anywhere and (len(told) < 2 or told[-1] == told[0]):
+            assert reader.poll(WAIT_S), "the writer commits nothing"
+            told.append(receive(reader))
+            assert told[-1] is not None, "the writer ended by itself"
+        time.sleep(after_s)
     finally:
         process.kill()
-        rest = process.stdout.read().split("\n")
-        process.stdout.close()
-        process.wait()
-    return max([*told, *(int(line) for line in rest[:-1])])
+        process.join()
+    told += iter(lambda: receive(reader), None)
+    reader.close()
+    return told
 
 
-def test_killed_writers_lose_nothing_that_they_acknowledged(tmp_path):
-    url = f"sqlite:///{tmp_path / 'kvxray.db'}"
-    moments = random.Random(4)
-    for _ in range(ROUNDS):
-        acknowledged = write_until_killed(url, lines=moments.randrange(5, 60))
-        database = open_database(url)
-        database.check_integrity()
-        stored = history.events(database, KEY, 0, 1_000_000)
-        [epoch] = history.epochs(database, "engine")
-        database.close()
-        assert len(stored) >= 5 * acknowledged
-        teller = Teller()
-        messages = [teller.tell_step(step) for step in range(len(stored) // 5)]
-        assert stored == expand(messages, teller.names)
-        assert epoch.num_events == len(stored)
+def receive(reader):
+    """None: it was killed, and this was all."""
+    try:
+        return CURSOR.unpack(reader.recv_bytes())[0]
+    except EOFError:
+        return None
+
+
+def check(url, acknowledged, checked):
+    """Message `checked` and all after it are stored up to the cursor, as they were told; returns the cursor's."""
+    database = open_database(url)
+    database.check_integrity()
+    stored = history.events(database, KEY, EVENTS * checked, 10_000_000)
+    gaps = history.gaps(database, KEY, 1_000_000)
+    epochs = history.epochs(database, "engine")
+    database.close()
+    if not epochs:
+        assert acknowledged == 0
+        return 0
+    end = stored[-1].seq // EVENTS + 1 if stored else checked
+    end += 2 if is_lost(end) and end in [gap.wire_seq0 for gap in gaps] else 0
+    assert end >= acknowledged
+    told = [wire_seq for wire_seq in range(checked, end) if not is_lost(wire_seq)]
+    names = {wire_seq: name_of(wire_seq) for wire_seq in told}
+    assert stored == expand([message(wire_seq) for wire_seq in told], names)
+    lost = [wire_seq for wire_seq in range(end) if is_lost(wire_seq)]
+    assert sorted(wire_seq for gap in gaps for wire_seq in range(gap.wire_seq0, gap.wire_seq1 + 1)) == lost
+    assert epochs[0].num_events == EVENTS * (end - len(lost))
+    return end

@@ -16,7 +16,7 @@ from kvxray_storage.write_queue import message_bytes
 
 from tests.storage.told_messages import T0_NS, Teller, Told, descriptor, expand
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 NO_LIMIT = 1 << 30
 
 
@@ -40,8 +40,8 @@ class Disk:
 
 
 @pytest.fixture
-def disk(database):
-    return Disk(database)
+def disk(sqlite_database):
+    return Disk(sqlite_database)
 
 
 def open_epoch(log, incarnation="life-1"):
@@ -58,9 +58,9 @@ def wait_until(log, condition):
         assert log._changed.wait_for(condition, WAIT_S), "it did not happen in time"
 
 
-def test_a_full_disk_is_said_and_nothing_is_lost_when_there_is_room_again(database, disk):
+def test_a_full_disk_is_said_and_nothing_is_lost_when_there_is_room_again(sqlite_database, disk):
     teller = Teller()
-    with EventLog(database, chunk_seconds=0.01) as log:
+    with EventLog(sqlite_database, chunk_seconds=0.01) as log:
         key = open_epoch(log)
         messages = [large(teller) for _ in range(3)]
         assert all(log.append(key, message) for message in messages)
@@ -71,28 +71,28 @@ def test_a_full_disk_is_said_and_nothing_is_lost_when_there_is_room_again(databa
         assert all(log.append(key, message) for message in messages[3:])
         wait_until(log, lambda: log._writer.failed is not None)
         assert log.failed == (
-            f"The database at {database.path} takes no writes: the disk is full; free some space, "
+            f"The database at {sqlite_database.path} takes no writes: the disk is full; free some space, "
             "and kvxray goes on by itself."
         )
         assert not log.flush(0.2)
         assert log.cursor(key) == acknowledged == Cursor(3, 3)
         # What is stored can be read all the while.
-        assert len(history.tail(database, key, 100)) == 3
+        assert len(history.tail(sqlite_database, key, 100)) == 3
         log.check_integrity()
         disk.free()
         assert log.flush(WAIT_S)
         assert log.failed is None
         assert log.cursor(key) == Cursor(23, 23)
         log.check_integrity()
-    assert history.events(database, key, 0, 1000) == expand(messages, teller.names)
-    database.check_integrity()
+    assert history.events(sqlite_database, key, 0, 1000) == expand(messages, teller.names)
+    sqlite_database.check_integrity()
 
 
-def test_while_the_disk_is_full_the_queue_stays_bounded_and_what_it_refused_becomes_a_gap(database, disk):
+def test_while_the_disk_is_full_the_queue_stays_bounded_and_what_it_refused_becomes_a_gap(sqlite_database, disk):
     teller = Teller()
     messages = [large(teller) for _ in range(12)]
     room = 5 * message_bytes(messages[0])
-    with EventLog(database, chunk_seconds=0.01, max_queue_bytes=room) as log:
+    with EventLog(sqlite_database, chunk_seconds=0.01, max_queue_bytes=room) as log:
         key = open_epoch(log)
         disk.fill()
         taken = [log.append(key, message) for message in messages]
@@ -107,14 +107,14 @@ def test_while_the_disk_is_full_the_queue_stays_bounded_and_what_it_refused_beco
         assert log.flush(WAIT_S)
         assert log.cursor(key) == Cursor(12, 12)
         assert log.dropped == 7
-    assert history.events(database, key, 0, 1000) == expand(messages[:5], teller.names)
-    [gap] = history.gaps(database, key, 10)
+    assert history.events(sqlite_database, key, 0, 1000) == expand(messages[:5], teller.names)
+    [gap] = history.gaps(sqlite_database, key, 10)
     assert (gap.wire_seq0, gap.wire_seq1, gap.seq0, gap.seq1) == (5, 11, 5, 11)
 
 
-def test_an_epoch_opens_while_the_disk_is_full(database, disk):
+def test_an_epoch_opens_while_the_disk_is_full(sqlite_database, disk):
     teller = Teller("life-2")
-    with EventLog(database, chunk_seconds=0.01) as log:
+    with EventLog(sqlite_database, chunk_seconds=0.01) as log:
         first = open_epoch(log, "life-1")
         disk.fill()
         assert log.append(first, large(Teller("life-1")))
@@ -122,16 +122,16 @@ def test_an_epoch_opens_while_the_disk_is_full(database, disk):
         second = open_epoch(log, "life-2")
         message = large(teller)
         assert log.append(second, message)
-        assert [one.epoch for one in history.epochs(database, "engine")] == [1]
+        assert [one.epoch for one in history.epochs(sqlite_database, "engine")] == [1]
         disk.free()
         assert log.flush(WAIT_S)
-    assert [one.epoch for one in history.epochs(database, "engine")] == [1, 2]
-    assert history.events(database, second, 0, 10) == expand([message], teller.names)
+    assert [one.epoch for one in history.epochs(sqlite_database, "engine")] == [1, 2]
+    assert history.events(sqlite_database, second, 0, 10) == expand([message], teller.names)
 
 
-def test_closing_while_the_disk_is_full_ends_in_time_and_keeps_what_was_acknowledged(database, disk):
+def test_closing_while_the_disk_is_full_ends_in_time_and_keeps_what_was_acknowledged(sqlite_database, disk):
     teller = Teller()
-    log = EventLog(database, chunk_seconds=0.01)
+    log = EventLog(sqlite_database, chunk_seconds=0.01)
     key = open_epoch(log)
     stored = large(teller)
     assert log.append(key, stored)
@@ -141,8 +141,8 @@ def test_closing_while_the_disk_is_full_ends_in_time_and_keeps_what_was_acknowle
     assert not log.close(timeout_s=0.1)
     assert "the disk is full" in log.failed
     disk.free()
-    assert history.events(database, key, 0, 10) == expand([stored], teller.names)
-    with EventLog(database) as again:
+    assert history.events(sqlite_database, key, 0, 10) == expand([stored], teller.names)
+    with EventLog(sqlite_database) as again:
         assert again.cursor(open_epoch(again)) == Cursor(1, 1)
 
 
@@ -166,42 +166,42 @@ def test_a_locked_database_is_said_and_waited_for(tmp_path, monkeypatch):
     database.close()
 
 
-def test_a_file_that_was_removed_is_said_and_nothing_is_lost_when_it_comes_back(database, monkeypatch):
+def test_a_file_that_was_removed_is_said_and_nothing_is_lost_when_it_comes_back(sqlite_database, monkeypatch):
     monkeypatch.setattr("kvxray_storage.file_watch.LOOK_EVERY_S", 0.0)
     teller = Teller()
-    away = database.path.with_name("away.db")
-    with EventLog(database, chunk_seconds=0.01) as log:
+    away = sqlite_database.path.with_name("away.db")
+    with EventLog(sqlite_database, chunk_seconds=0.01) as log:
         key = open_epoch(log)
         messages = [teller.tell_step()]
         assert log.append(key, messages[0])
         assert log.flush(WAIT_S)
-        database.path.rename(away)
+        sqlite_database.path.rename(away)
         messages.append(teller.tell_step())
         assert log.append(key, messages[1])
         wait_until(log, lambda: log._writer.failed is not None)
-        gone = f"The database file {database.path} was removed while kvxray was running"
+        gone = f"The database file {sqlite_database.path} was removed while kvxray was running"
         sentence = f"{gone}: restart kvxray to begin a new one."
         assert log.failed == sentence
         # Another file in its place is not the one that is written.
-        database.path.write_bytes(b"")
+        sqlite_database.path.write_bytes(b"")
         messages.append(teller.tell_step())
         assert log.append(key, messages[2])
         assert not log.flush(0.2)
         assert (log.failed, log.cursor(key)) == (sentence, Cursor(1, 5))
         log.check_integrity()
-        away.replace(database.path)
+        away.replace(sqlite_database.path)
         assert log.flush(WAIT_S)
         assert log.failed is None
         log.check_integrity()
-    assert history.events(database, key, 0, 1000) == expand(messages, teller.names)
-    database.check_integrity()
+    assert history.events(sqlite_database, key, 0, 1000) == expand(messages, teller.names)
+    sqlite_database.check_integrity()
 
 
-def test_closing_while_the_file_is_gone_ends_in_time(database, monkeypatch):
+def test_closing_while_the_file_is_gone_ends_in_time(sqlite_database, monkeypatch):
     monkeypatch.setattr("kvxray_storage.file_watch.LOOK_EVERY_S", 0.0)
-    log = EventLog(database, chunk_seconds=0.01)
+    log = EventLog(sqlite_database, chunk_seconds=0.01)
     key = open_epoch(log)
-    database.path.unlink()
+    sqlite_database.path.unlink()
     assert log.append(key, Teller().tell_step())
     assert not log.close(timeout_s=0.1)
     assert "was removed while kvxray was running" in log.failed

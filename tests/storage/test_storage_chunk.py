@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.recorded import to_message
-from kvxray_storage.chunk import DamagedChunk, decode_chunk, encode_chunk
+from kvxray_storage.chunk import DamagedChunk, decode_chunk, draft
 from kvxray_storage.chunk_builder import ChunkBuilder
 from kvxray_storage.event_rows import ChunkEvents
 from kvxray_storage.kind_counts import decode_counts
+from kvxray_storage.packing import Packer
 from kvxray_storage.records import EpochKey
 
 from tests.engine.stream.scripted_pool import ScriptedPool
@@ -21,7 +22,7 @@ KEY = EpochKey(1, 1)
 
 
 def cut_into_chunks(messages, chunk_events=20):
-    builder = ChunkBuilder(KEY, chunk_events, 0.25)
+    builder = ChunkBuilder(KEY, chunk_events, 0.25, Packer())
     closed = []
     for message in messages:
         closed += builder.add(message, 1, 0.0)
@@ -103,7 +104,7 @@ def test_folding_chunks_gives_the_state_that_folding_messages_gives(seed):
 @settings(max_examples=200, deadline=None)
 def test_a_flipped_bit_is_noticed(at, bit):
     teller = Teller()
-    data, _ = encode_chunk([teller.tell_step(step) for step in range(5)])
+    data = draft([teller.tell_step(step) for step in range(5)]).pack()
     damaged = bytearray(data)
     damaged[at % len(data)] ^= 1 << bit
     with pytest.raises(DamagedChunk) as refusal:
@@ -118,7 +119,7 @@ def test_noise_is_no_chunk(data):
 
 
 def test_the_first_byte_is_the_version():
-    data, _ = encode_chunk([Teller().tell_step()])
+    data = draft([Teller().tell_step()]).pack()
     assert data[0] == 1
     with pytest.raises(DamagedChunk, match="version 2"):
         decode_chunk(b"\x02" + data[1:])
@@ -126,6 +127,6 @@ def test_the_first_byte_is_the_version():
 
 def test_hash_bytes_stay_outside_the_compressed_part():
     message = Teller().tell([], num_hashes=40)
-    data, _ = encode_chunk([message])
+    data = draft([message]).pack()
     assert data.endswith(bytes(message.columns.hashes))
     assert bytes(decode_chunk(data).message.columns.hashes) == bytes(message.columns.hashes)

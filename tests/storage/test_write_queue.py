@@ -41,6 +41,31 @@ def test_entries_come_out_in_order_and_count_until_they_are_given_back():
     assert queue.offer(arrived(), 10_000, 3.0)
 
 
+def test_a_run_ends_where_its_messages_have_enough_events_or_something_else_comes():
+    queue = WriteQueue(1 << 20)
+    messages = [arrived() for _ in range(6)]  # five events each
+    for one in messages:
+        assert queue.offer(one, 10, 1.0)
+    assert queue.offer_record(gap(A, 9), 1.0)
+    assert queue.offer(arrived(B), 10, 1.0)
+    assert queue.take_run(12) == [(one, 10) for one in messages[:3]]
+    assert [type(entry) for entry, _ in queue.take_run(10_000)] == [Arrived, Arrived, Arrived, Gap]
+    assert queue.first_at == 1.0
+    assert [entry.key for entry, _ in queue.take_run(5)] == [B]
+    assert queue.take_run(5) == []
+    assert (queue.num_events, queue.first_at) == (0, None)
+    queue.check_integrity(taken_bytes=70)
+
+
+def test_a_run_of_messages_without_events_ends_too():
+    queue = WriteQueue(1 << 20)
+    empty = Arrived(A, Teller().tell([]), 0.0)
+    assert empty.message.header.n == 0
+    for _ in range(1000):
+        assert queue.offer(empty, 1, 0.0)
+    assert len(queue.take_run(10)) < 1000
+
+
 def test_gaps_of_two_sources_that_take_turns_are_one_each():
     queue = WriteQueue(0)
     for number in range(50_000):
