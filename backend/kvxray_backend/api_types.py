@@ -47,6 +47,7 @@ class EpochView(Answer):
     ended_at: Time | None = Field(description="When the next one began; null while it lasts.")
     first_seq: Seq | None = Field(description="First event stored.")
     last_seq: Seq | None = Field(description="Last event stored or followed.")
+    unfinished_import: bool = Field(description="An import of it began and did not end: only a part is stored.")
 
 
 class SourceView(Answer):
@@ -54,8 +55,9 @@ class SourceView(Answer):
 
     source: str = Field(description="Its name.")
     labels: dict[str, str] = Field(description="What it says of itself: cluster, node, model, role and the like.")
-    state: Literal["waiting", "joining", "connected", "stale"] = Field(
-        description="waiting: never heard; joining: heard, no snapshot yet; connected; stale: silent for 3 s."
+    state: Literal["waiting", "joining", "connected", "stale", "past"] = Field(
+        description="waiting: never heard; joining: heard, no snapshot yet; connected; stale: silent for 3 s; "
+        "past: as it was at the moment asked for."
     )
     since: Time | None = Field(description="Since when it is so; for stale, when it was last heard.")
     epoch: int | None = Field(description="The epoch followed; null before it was joined.")
@@ -150,6 +152,43 @@ class BlockView(Answer):
     taints: tuple[str, ...] = Field(description="Ids of open findings that spoil this, its holders included.")
 
 
+class ChainView(Answer):
+    """The chain of hashes through a block; empty where it has no hash."""
+
+    block_id: int = Field(description="Its id.")
+    before: list[int] = Field(description="Blocks from the first of the prompt to this one.")
+    after: list[int] = Field(description="Blocks that only come after it, of whatever prompt, in order of id.")
+
+
+class ChainLinkView(Answer):
+    """A block of a chain of hashes."""
+
+    block_id: int = Field(description="Its id; where several carry its hash, one of them.")
+    block_hash: str | None = Field(description="Its hash; null where nothing tells it any more.")
+    ref_cnt: int = Field(description="References on it.")
+
+
+class BranchView(ChainLinkView):
+    """A block that follows on a prefix, for all that go on through it."""
+
+    blocks: int = Field(description="Blocks at and beyond it.")
+
+
+class PrefixView(Answer):
+    """The prefix that a block hash stands for, as it is in the cache."""
+
+    block_hash: str = Field(description="The hash asked for.")
+    blocks: list[int] = Field(description="Blocks that carry it; none when it is not in the cache.")
+    holders: list[HolderView] = Field(description="Who holds them.")
+    tokens: Figure = Field(description="Tokens from the beginning to the end of its block; null when not whole.")
+    is_whole: bool = Field(description="Whether the chain reaches the beginning of a prompt, nothing of it evicted.")
+    before: list[ChainLinkView] = Field(description="The chain up to it, from the beginning; the last `limit` of it.")
+    num_before: int = Field(description="How many blocks come before it.")
+    branches: list[BranchView] = Field(description="What follows on it, the largest first; at most `limit`.")
+    num_branches: int = Field(description="How many different blocks follow on it.")
+    taints: tuple[str, ...] = Field(description="Ids of open findings that spoil this.")
+
+
 class RequestRow(Answer):
     """One request in the table."""
 
@@ -159,9 +198,9 @@ class RequestRow(Answer):
     prompt_tokens: int | None = Field(description="Tokens of the prompt; null when they were not told.")
     output_tokens: int | None = Field(description="Tokens generated; null when they were not told.")
     hit_tokens: int | None = Field(description="Prompt tokens found in the prefix cache; null when not told.")
-    blocks: int = Field(description="Blocks it holds.")
-    shared_blocks: int = Field(description="Those of them that others hold too.")
-    leaked_blocks: int = Field(description="Blocks it keeps after its end.")
+    blocks: int | None = Field(description="Blocks it holds; null where holders are not known and none was seen.")
+    shared_blocks: int | None = Field(description="Those of them that others hold too; null likewise.")
+    leaked_blocks: int | None = Field(description="Blocks it keeps after its end; null likewise.")
     arrived_at: Time | None = Field(description="When it arrived; null when that was not seen.")
     ended_at: Time | None = Field(description="When it finished, was aborted or failed; null while it has not.")
     ttft_s: Figure = Field(description="Seconds from arrival to first token.")
@@ -172,6 +211,10 @@ class RequestView(RequestRow):
     """One request in full."""
 
     block_table: list[int] = Field(description="Blocks it holds, in the order of their chain as far as hashes tell it.")
+    queried_tokens: int | None = Field(description="Tokens looked up in the prefix cache; null when not told.")
+    waiting_s: Figure = Field(description="Seconds from arrival until it was scheduled; null once it was preempted.")
+    prefill_s: Figure = Field(description="Seconds from then to its first token; null once it was preempted.")
+    decode_s: Figure = Field(description="Seconds from its first to its last token so far, preemptions included.")
 
 
 class RequestsView(Answer):
@@ -195,10 +238,108 @@ class FindingsView(Answer):
     findings: list[Finding] = Field(description="At most a thousand.")
 
 
+class MomentView(Answer):
+    """A moment of the past."""
+
+    at: Seq = Field(description="EPOCH.SEQ: just after that event.")
+    time: Time = Field(description="When it was.")
+    step: int = Field(description="The engine's step then.")
+
+
+class HolderChange(Answer):
+    """A holder whose holds are not what they were."""
+
+    holder: int = Field(description="Ordinal of the holder in the epoch.")
+    request_id: str = Field(description="Its id.")
+    gained: int = Field(description="Holds that it has and had not.")
+    lost: int = Field(description="Holds that it had and has not.")
+
+
+class DiffView(Answer):
+    """What became different between two moments of one epoch. A block may be in several kinds of change."""
+
+    source: str = Field(description="The source.")
+    from_seq: Seq | None = Field(description="The one moment; null before the first event.")
+    to_seq: Seq | None = Field(description="The other.")
+    counts: dict[str, int] = Field(description="Blocks by kind of change.")
+    blocks: dict[str, list[int]] = Field(description="Their ids, at most `limit` of each kind.")
+    changed: int = Field(description="Blocks that are in any of them.")
+    holders: list[HolderChange] | None = Field(
+        description="Who gained or lost holds, most changed first, at most `limit`; null while holders are not known."
+    )
+
+
+class HashStayView(Answer):
+    """A block carried a hash for a while."""
+
+    block_id: int = Field(description="The block.")
+    hits: int = Field(description="How often it was referenced meanwhile.")
+    since: EventView = Field(description="The event that gave it the hash.")
+    until: EventView | None = Field(description="The event that took it away; null while it still has it.")
+    lost_after: str | None = Field(
+        description="The event after which messages are missing, or the pool changed: from there on nothing is known."
+    )
+
+
+class HashStaysView(Answer):
+    """Where a hash was, the newest stay first."""
+
+    block_hash: str = Field(description="The hash asked for.")
+    epoch: int = Field(description="The epoch looked through.")
+    stays: list[HashStayView] = Field(description="At most `limit`.")
+
+
+class GapView(Answer):
+    """Events that are not stored, or were not for a while."""
+
+    from_seq: Seq = Field(description="The first of them.")
+    to_seq: Seq | None = Field(description="The last of them; null when nothing told where they end.")
+    time: Time = Field(description="When they were missed.")
+    reason: str = Field(description="Why they are missing.")
+    repaired: bool = Field(description="Whether they were stored after all.")
+
+
+class OverTime(Answer):
+    """A stretch of time in buckets: one entry a bucket in every list."""
+
+    begin: Time = Field(description="Where it begins.")
+    end: Time = Field(description="Where it ends.")
+    seconds: int = Field(description="Length of a bucket.")
+    t: list[int] = Field(description="Unix seconds at which each bucket begins.")
+    epoch: list[int] = Field(description="The epoch that each is of.")
+    gaps: list[GapView] = Field(description="What is missing, the newest first; at most 200 of them.")
+    num_gaps: int = Field(description="How many are missing in all.")
+
+
+class TimelineView(OverTime):
+    """Figures over time. A bucket in which nothing happened has none."""
+
+    series: dict[str, list[float | None]] = Field(
+        description="Values by name; null where there is nothing to say. Gauges also have _min and _max."
+    )
+
+
+class BookmarkView(Answer):
+    """A moment that somebody marked."""
+
+    id: str = Field(description="Its id.")
+    source: str = Field(description="The source.")
+    at: Seq = Field(description="The moment.")
+    time: Time = Field(description="When it was.")
+    note: str = Field(description="What somebody wrote of it.")
+    created_at: Time = Field(description="When it was marked.")
+
+
+class BookmarksView(Answer):
+    """Bookmarks, the newest moment first."""
+
+    bookmarks: list[BookmarkView] = Field(description="At most a thousand.")
+
+
 class Summary(Answer):
     """A text frame of the live feed."""
 
-    type: Literal["summary"] = "summary"
+    type: Literal["summary"] = Field(default="summary", description="What kind of frame it is.")
     state: StateView | None = Field(description="Null before the source was joined.")
     source: SourceView = Field(description="How it is followed.")
     requests: list[RequestRow] = Field(description="The first rows of the table.")

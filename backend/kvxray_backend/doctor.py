@@ -106,13 +106,17 @@ def check_gpu() -> Check:
     if not torch.cuda.is_available():
         return Check("GPU", "optional", "None that torch can use; the engine runs on the CPU.")
     device = torch.cuda.get_device_properties(0)
-    return Check("GPU", "good", f"{device.name}, {device.total_memory / 2**30:.0f} GiB.")
+    fp8 = "fp8 caches too" if (device.major, device.minor) >= (8, 9) else "no fp8 caches: int8 takes little more"
+    return Check("GPU", "good", f"{device.name}, {device.total_memory / 2**30:.0f} GiB; {fp8}.")
 
 
 def check_triton() -> Check:
-    if not _installed("triton"):
-        return Check("triton", "optional", "Not installed; only GPU kernels need it (the extra gpu).")
-    return Check("triton", "good", f"triton {_version('triton')}.")
+    gpu = check_gpu().level == "good"
+    if _installed("triton"):
+        used = "the engine's kernels run on the GPU" if gpu else "unused, as there is no GPU"
+        return Check("triton", "good", f"triton {_version('triton')}; {used}.")
+    told = "so the engine leaves the GPU alone and runs on the CPU" if gpu else "and only GPU kernels need it"
+    return Check("triton", "optional", f"Not installed, {told} (the extra gpu).")
 
 
 def check_model() -> Check:

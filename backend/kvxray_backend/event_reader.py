@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from kvxray_storage import history
+from kvxray_storage.epoch_facts import check_is_stored
 from kvxray_storage.event_rows import EventRow
 from kvxray_storage.records import EpochKey
+from kvxray_storage.time_travel import NotStored
 
 from kvxray_backend.backend import Backend, Source
+from kvxray_backend.live_state import LiveState
+from kvxray_backend.moments import LIVE, Moment
 from kvxray_backend.views import holder_ids
 
 
 def events_from(backend: Backend, source: Source, epoch: int, seq: int, limit: int) -> list[EventRow]:
-    """Up to `limit` events from `seq` on, oldest first."""
+    """Up to `limit` events from `seq` on, oldest first. Raises `NotStored` where the source has no such epoch."""
     key = backend.epoch_key(source.live.source, epoch)
+    if key is None and source.live.epoch != epoch:
+        raise NotStored(f"The source {source.live.source} has no epoch {epoch}.")
     rows = history.events(backend.database, key, seq, limit) if key is not None else []
     if len(rows) < limit:
         next_seq = rows[-1].seq + 1 if rows else seq
@@ -38,11 +44,21 @@ def newest_events(backend: Backend, source: Source, limit: int) -> tuple[int, li
     return epoch if epoch is not None else _epoch_of(key), rows[-limit:]
 
 
-def block_history(backend: Backend, source: Source, block_id: int, limit: int) -> list[EventRow]:
-    """The last `limit` events of a block in the epoch that is followed, newest first."""
-    live = source.live
+def events_until(backend: Backend, source: Source, moment: Moment, limit: int) -> tuple[int, list[EventRow]]:
+    """The epoch of a past moment and the last `limit` events up to it, oldest first."""
+    point = backend.past.point_of(source.live.source, moment)
+    key = backend.past.epoch(source.live.source, point.epoch).key
+    check_is_stored(backend.database, key, point.seq)
+    return point.epoch, history.tail(backend.database, key, limit, last_seq=point.seq)
+
+
+def block_history(backend: Backend, live: LiveState, block_id: int, limit: int) -> list[EventRow]:
+    """The last `limit` events of a block in the epoch of this state, newest first; nothing that came after it."""
     key = backend.epoch_key(live.source, live.epoch) if live.epoch is not None else None
-    stored = history.block_history(backend.database, key, block_id, limit) if key is not None else []
+    last_seq = None if live.at == LIVE else live.seq
+    stored = history.block_history(backend.database, key, block_id, limit, last_seq=last_seq) if key else []
+    if last_seq is not None:
+        return stored
     newest_stored = stored[0].seq if stored else -1
     with live.lock:
         fresh = live.tail.of_block(block_id, newest_stored + 1, limit, holder_ids(live))

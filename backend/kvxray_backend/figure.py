@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Certainty = Literal["exact", "derived", "not_observable"]
 Unit = Literal["blocks", "ratio", "per_second", "seconds", "tokens", "requests", "bytes", "references"]
@@ -22,3 +22,9 @@ class Figure(BaseModel):
     )
     since_seq: str | None = Field(default=None, description="EPOCH.SEQ from which on it is known.")
     taints: tuple[str, ...] = Field(default=(), description="Ids of open findings that spoil it.")
+
+    @model_validator(mode="after")
+    def _is_not_told_of_what_cannot_be(self) -> Self:
+        if self.certainty == "not_observable" and self.value is not None:
+            raise ValueError("what is not observable has no value")
+        return self

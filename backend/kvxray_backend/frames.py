@@ -67,8 +67,19 @@ class Picture:
     fill: U1
     flags: U1
 
+    @property
+    def columns(self) -> tuple[U1, U1, U1, U1]:
+        return (self.state, self.ref, self.fill, self.flags)
+
     def tobytes(self) -> bytes:
-        return b"".join(column.tobytes() for column in (self.state, self.ref, self.fill, self.flags))
+        return b"".join(column.tobytes() for column in self.columns)
+
+    def differs_from(self, other: Picture) -> NDArray[np.bool_]:
+        """Which blocks look different in another picture of the same blocks."""
+        differing: NDArray[np.bool_] = np.zeros(len(self.state), bool)
+        for mine, theirs in zip(self.columns, other.columns, strict=True):
+            differing |= mine != theirs
+        return differing
 
 
 def ref_bytes(ref: U4) -> U1:

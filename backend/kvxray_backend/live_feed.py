@@ -1,6 +1,6 @@
 """The live feed of one source: every frame is encoded once and goes to all viewers; without viewers nothing is done.
 
-Twenty times a second what changed becomes one delta; twice a second, or every two seconds while nothing happens, a
+Thirty times a second what changed becomes one delta; twice a second, or every two seconds while nothing happens, a
 summary follows. A viewer that cannot keep up is closed with 1013 and comes again. The last deltas are kept for half a
 second, so that a viewer whose snapshot came from the cache still gets every delta after it.
 """
@@ -21,12 +21,15 @@ from anyio.abc import TaskGroup
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from kvxray_backend import views
+from kvxray_backend.block_details import details_frame
+from kvxray_backend.block_order_frame import order_frame
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.snapshot_cache import CachedSnapshot, Encoding, SnapshotCache
 
-TICK_S: Final = 0.05
+TICK_S: Final = 0.03
 SUMMARY_S: Final = 0.5
 IDLE_SUMMARY_S: Final = 2.0
+DETAILS_MAX_AGE_S: Final = 0.9
 KEEP_FRAMES_S: Final = 0.5
 MAX_QUEUED_FRAMES: Final = 128
 MAX_QUEUED_BYTES: Final = 4 << 20
@@ -85,6 +88,8 @@ class LiveFeed:
     def __init__(self, live: LiveState) -> None:
         self._live = live
         self._snapshots = SnapshotCache(live)
+        self._details = SnapshotCache(live, details_frame, DETAILS_MAX_AGE_S)
+        self._order = SnapshotCache(live, order_frame, DETAILS_MAX_AGE_S)
         self._viewers: set[Viewer] = set()
         self._ticker: asyncio.Task[None] | None = None
         self._recent: deque[Delta] = deque()
@@ -102,6 +107,14 @@ class LiveFeed:
         """The snapshot that the deltas now being sent go on from; None before the source was joined."""
         begins_at = self._recent[0].seq_from if self._recent else self._picture_seq
         return await self._snapshots.get(encoding, begins_at if self._viewers else -1.0)
+
+    async def details(self, encoding: Encoding) -> tuple[CachedSnapshot, bytes] | None:
+        """What frames do not carry of each block, as of less than a second ago; None before the source was joined."""
+        return await self._details.get(encoding, -1.0)
+
+    async def order(self, encoding: Encoding) -> tuple[CachedSnapshot, bytes] | None:
+        """All blocks by their prefixes, as of less than a second ago; None before the source was joined."""
+        return await self._order.get(encoding, -1.0)
 
     async def serve(self, websocket: WebSocket) -> None:
         """Feeds one accepted socket until it goes, or proves too slow."""

@@ -8,18 +8,19 @@ neither sockets nor the database.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 from kvxray_engine.stream.block_map import BlockMap, Fault
 from kvxray_engine.stream.codec import Message
+from kvxray_engine.stream.holder_ends import EngineTime
 from kvxray_engine.stream.schema import UNKNOWN_U4, Header, Totals
 from numpy.typing import NDArray
 
 from kvxray_backend.analysis.finding import Finding
-from kvxray_backend.analysis.leaks import EngineTime, Leak
+from kvxray_backend.analysis.leaks import Leak
 from kvxray_backend.frames import (
     FLAG_HASHED,
     FLAG_LEAKED,
@@ -33,9 +34,10 @@ from kvxray_backend.frames import (
     ref_bytes,
 )
 from kvxray_backend.live_tail import LiveTail
+from kvxray_backend.moments import LIVE
 from kvxray_backend.windows import EventTotals, EventWindows
 
-Connection = Literal["waiting", "joining", "connected", "stale"]
+Connection = Literal["waiting", "joining", "connected", "stale", "past"]
 
 U1 = NDArray[np.uint8]
 U4 = NDArray[np.uint32]
@@ -48,7 +50,9 @@ _UNTOLD: Final = 2.0**-10
 
 @dataclass(frozen=True, slots=True)
 class EpochSpan:
-    """One life of a source as far as it is stored or followed; times wall ns, None = not ended, or nothing stored."""
+    """One life of a source as far as it is stored or followed; times wall ns, None = not ended, or nothing stored.
+    is_unfinished: of an import that did not come to its end.
+    """
 
     epoch: int
     incarnation: str
@@ -56,6 +60,7 @@ class EpochSpan:
     ended_ns: int | None
     first_seq: int | None
     last_seq: int | None
+    is_unfinished: bool = False
 
 
 @dataclass(slots=True)
@@ -69,13 +74,16 @@ class Counters:
 
 class LiveState:
     """Invariants: there is a `block_map` exactly when there is an `epoch`; `leaked`, `leaked_only` (1 = any, all of the
-    holders have ended) and the marks have one entry a block.
+    holders have ended) and the marks have one entry a block. `absence`: why there is no state and none will come.
     """
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, at: str = LIVE) -> None:
+        """at: the moment as it was asked for; a past one is filled once and moves no more."""
+        self.at = at
         self.lock = threading.RLock()
         self.source = source
         self.connection: Connection = "waiting"
+        self.absence = ""
         self.since_ns = 0
         self.lag_s: float | None = None
         self.wire_seq: int | None = None
@@ -89,6 +97,7 @@ class LiveState:
         self.epoch: int | None = None
         self.known_since_seq = 0
         self.picture_seq = -1.0
+        self.hash_bytes: Callable[[int], bytes | None] = self._folded_hash_bytes
         self._engine_ns = 0
         self._engine_step = 0
         self._totals: Totals | None = None
@@ -158,8 +167,8 @@ class LiveState:
         with self.lock:
             self._note_time(header.t0_wall_ns, header)
             self.counters.drops = max(self.counters.drops, header.lost)
-            if self.block_map is not None and self._engine_ns > self.block_map.t_ns:
-                self.windows.note(self._engine_ns, EventTotals.of(self.block_map))
+            if self.block_map is not None and header.t0_wall_ns > self.block_map.t_ns:
+                self.windows.hear(header.t0_wall_ns, EventTotals.of(self.block_map))
 
     def mark_leaks(self, leaks: Sequence[Leak]) -> None:
         """What analysis has found to leak at present."""
@@ -230,6 +239,24 @@ class LiveState:
             picture = self._picture(ids)
         return header.seq_to, encode_delta(header, ids, picture)
 
+    def delta_from(self, earlier: LiveState) -> bytes:
+        """The frame of what differs between another moment and this one. Where they cannot be compared, it is empty and
+        does not follow, so that viewers get the snapshot.
+        """
+        with earlier.lock, self.lock:
+            ids, seq_from = np.zeros(0, np.uint32), earlier.picture_seq
+            if earlier.epoch == self.epoch and earlier._map().num_blocks == self._map().num_blocks:
+                ids = self._differing(earlier)
+            if earlier.epoch != self.epoch or len(ids) > MAX_DELTA_BLOCKS:
+                ids, seq_from = ids[:0], self.picture_seq
+            header = self._frame_header(seq_from)
+            return encode_delta(header, ids, self._picture(ids))
+
+    def _differing(self, earlier: LiveState) -> U4:
+        everything = np.arange(self._map().num_blocks, dtype=np.uint32)
+        mine, theirs = self._picture(everything), earlier._picture(everything)
+        return np.flatnonzero(mine.differs_from(theirs)).astype(np.uint32)
+
     def check_integrity(self) -> None:
         """Asserts the invariants, those of the parts included."""
         with self.lock:
@@ -243,6 +270,9 @@ class LiveState:
                 assert (self.leaked_only <= self.leaked).all(), "a block held by the ended alone has no leaked hold"
                 assert self.seq in (None, int(self.picture_seq)), "the picture is not of the state"
 
+    def _folded_hash_bytes(self, ordinal: int) -> bytes | None:
+        return self._map().hash_bytes(ordinal)
+
     def _map(self) -> BlockMap:
         assert self.block_map is not None, "the source has not been joined"
         return self.block_map
@@ -253,8 +283,10 @@ class LiveState:
         self.counters.drops = max(self.counters.drops, block_map.lost)
         self._engine_ns = max(self._engine_ns, block_map.t_ns)
         self._engine_step = max(self._engine_step, block_map.step)
-        if self.state_ns:
-            self.windows.note(self.state_ns, EventTotals.of(block_map))
+        if block_map.t_ns:
+            self.windows.note(block_map.t_ns, EventTotals.of(block_map))
+        elif self._engine_ns:
+            self.windows.hear(self._engine_ns, EventTotals.of(block_map))
         if len(self._marked) != block_map.num_blocks:
             self._resize()
         self._marked[:] = 1

@@ -1,4 +1,6 @@
-"""The backend as one ASGI app: the page at the root, REST and WebSocket under /api, one gate before all. No globals."""
+"""The backend as one ASGI app: the page at the base path, REST and WebSocket under its /api, one gate before all. No
+globals.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,30 @@ from importlib import metadata
 from fastapi import APIRouter, FastAPI, WebSocket
 from fastapi.responses import PlainTextResponse, RedirectResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.routing import Match, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 
 from kvxray_backend.backend import Backend, check_can_start
+from kvxray_backend.base_path import BasePath
 from kvxray_backend.engine_http import engine_http
 from kvxray_backend.page import HOST_CONFIG, Page, open_page, page_folder
-from kvxray_backend.routes import blocks, docs, events, findings, health, live, requests, sources, state
+from kvxray_backend.routes import (
+    blocks,
+    bookmarks,
+    docs,
+    events,
+    findings,
+    health,
+    live,
+    overview,
+    prefixes,
+    requests,
+    sources,
+    state,
+    stays,
+    travel,
+)
 from kvxray_backend.routes.assets import ComponentFiles
 from kvxray_backend.routes.errors import ApiError, ErrorBody, install_error_handlers
 from kvxray_backend.security import Gate
@@ -49,12 +68,14 @@ def create_app(settings: Settings) -> FastAPI:
         app.mount(f"{base}/assets/kvxray", ComponentFiles(folder / "components"))
     _mount_page(app, page, base)
     app.add_middleware(Gate, settings=settings)
+    app.add_middleware(BasePath, path=base)
     return app
 
 
 def _api() -> APIRouter:
     api = APIRouter(responses={"default": {"model": ErrorBody, "description": "One sentence that says what is wrong."}})
-    for part in (health, sources, state, blocks, requests, events, findings, live, docs):
+    of_the_cache = (health, sources, state, blocks, prefixes, stays, requests)
+    for part in (*of_the_cache, events, findings, overview, travel, bookmarks, live, docs):
         api.include_router(part.router)
     return api
 
@@ -85,7 +106,7 @@ def _lifespan(settings: Settings, page: Page | str) -> Callable[[FastAPI], Abstr
             backend = await asyncio.to_thread(Backend.open, settings)
             stack.push_async_callback(asyncio.to_thread, backend.close)
             for source in backend.sources.values():
-                stack.push_async_callback(source.feed.close)
+                stack.push_async_callback(source.close_feed)
             app.state.engine_http = await stack.enter_async_context(engine_http(settings))
             app.state.backend = backend
             stack.callback(delattr, app.state, "backend")
@@ -97,9 +118,16 @@ def _lifespan(settings: Settings, page: Page | str) -> Callable[[FastAPI], Abstr
     return running
 
 
+def _with_slash(request: Request, base: str) -> RedirectResponse:
+    """The page's address ends in a slash, since its files are named relative to it. Told without a host: only a proxy
+    knows the name and scheme that the browser uses.
+    """
+    return RedirectResponse(f"{base}/?{request.url.query}".rstrip("?"))
+
+
 def _mount_page(app: FastAPI, page: Page | str, base: str) -> None:
     if base:
-        app.add_api_route("/", lambda: RedirectResponse(f"{base}/"), include_in_schema=False)
+        app.router.routes.append(Route(base, lambda request: _with_slash(request, base)))
     if isinstance(page, Page):
         app.add_api_route(f"{base}/_stcore/host-config", lambda: HOST_CONFIG, include_in_schema=False)
         app.mount(base or "/", page.asgi)

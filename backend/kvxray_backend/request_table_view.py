@@ -5,7 +5,7 @@ Call with the state's lock held.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from kvxray_engine.stream.block_map import BlockMap
@@ -55,7 +55,26 @@ def request_view(live: LiveState, request_id: str) -> RequestView | None:
         return None
     row = _rows(live, block_map, [found.ordinal])[0]
     table = in_chain_order(block_map, block_map.blocks_of(found.ordinal))
-    return RequestView(**dict(row), block_table=table)
+    return RequestView(**dict(row), block_table=table, **_phases(found))
+
+
+def _phases(request: FoldedRequest) -> dict[str, Any]:
+    """How long it waited, was prefilled and decoded. A preempted one was scheduled more than once, and only the last
+    time is kept: how the time to its first token was shared out is not known then.
+    """
+    scheduled = 0 if request.preemptions else request.scheduled_ns
+    return {
+        "queried_tokens": request.queried_tokens if request.arrived_ns or request.queried_tokens else None,
+        "waiting_s": _between(request.arrived_ns, scheduled),
+        "prefill_s": _between(scheduled, request.first_token_ns),
+        "decode_s": _between(request.first_token_ns, request.last_token_ns),
+    }
+
+
+def _between(start_ns: int, end_ns: int) -> Figure:
+    """Seconds between two times, of which either may be unknown (0)."""
+    known = start_ns and end_ns >= start_ns
+    return Figure(value=(end_ns - start_ns) / 1e9 if known else None, unit="seconds")
 
 
 def in_chain_order(block_map: BlockMap, blocks: list[int]) -> list[int]:
@@ -87,13 +106,18 @@ def _rows(live: LiveState, block_map: BlockMap, ordinals: list[int]) -> list[Req
     leaked = {leak.holder: len(leak.blocks) for leak in live.leaks}
     found = (block_map.requests.get(ordinal) for ordinal in ordinals)
     return [
-        _row(request, int(held[at]), int(shared[at]), leaked.get(request.ordinal, 0))
+        _row(request, *(_seen(block_map, int(num)) for num in (held[at], shared[at], leaked.get(request.ordinal, 0))))
         for at, request in enumerate(found)
         if request is not None
     ]
 
 
-def _row(request: FoldedRequest, blocks: int, shared: int, leaked: int) -> RequestRow:
+def _seen(block_map: BlockMap, holds: int) -> int | None:
+    """After a gap holders are known again only from a snapshot on: until then none seen says nothing."""
+    return holds if block_map.holders_known else holds or None
+
+
+def _row(request: FoldedRequest, blocks: int | None, shared: int | None, leaked: int | None) -> RequestRow:
     return RequestRow(
         request_id=request.name.id,
         ordinal=request.ordinal,

@@ -13,12 +13,28 @@ from typing import Annotated, Any, Final, Self
 from urllib.parse import urlsplit
 
 from kvxray_engine.errors import UserError
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
+
+from kvxray_backend.base_path import OWN_FOLDERS
+from kvxray_backend.quantities import parse_age, parse_size
 
 ENV_PREFIX: Final = "KVXRAY_"
 
 _SOURCE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+Age = Annotated[int | None, BeforeValidator(parse_age)]
+"""Seconds, written as 7d; None, written none: no limit."""
+Size = Annotated[int | None, BeforeValidator(parse_size)]
+"""Bytes, written as 10GB."""
 _ENDPOINT: Final = re.compile(r"(tcp://[^\s/]+:[0-9]+|ipc://\S+|inproc://\S+)")
 
 
@@ -32,10 +48,13 @@ class SourceSpec(BaseModel):
     replay: str = Field(description="ZMQ endpoint that answers replay and snapshot requests.")
     api: str | None = Field(default=None, description="Base URL of the engine's own API; None where it has none.")
 
+    retention_age: Age = Field(default=None, description="How long its events are kept, where not as all others.")
+    retention_size: Size = Field(default=None, description="How much of its history is kept at most.")
+
     @field_validator("name")
     @classmethod
     def _plain_name(cls, name: str) -> str:
-        if not _SOURCE_NAME.fullmatch(name):
+        if not is_source_name(name):
             raise ValueError("a source's name is up to 63 letters, digits, dots, dashes and underscores")
         return name
 
@@ -89,9 +108,18 @@ class Settings(BaseSettings):
         default=(),
         description="Engines to follow, as a JSON list of {name, events, replay, api}.",
     )
+    retention_age: Age = Field(
+        default=7 * 86_400,
+        description="How long events are kept, such as 7d or 12h; none: for ever. Rollups stay longer.",
+    )
+    retention_size: Size = Field(
+        default=10 * 10**9,
+        description="How large the event log may become, such as 10GB; the oldest events go first. none: no limit.",
+    )
     base_path: str = Field(
         default="",
-        description="Path under which everything is served, for example /kvxray behind a proxy. Empty: the root.",
+        description="Path under which everything is served, for example /kvxray behind a proxy, whether it takes the "
+        "path away or not. Empty: the root.",
     )
     page: bool = Field(default=True, description="Whether to serve the page. False: the API alone.")
 
@@ -118,6 +146,8 @@ class Settings(BaseSettings):
         moves = not {".", ".."}.isdisjoint(trimmed.split("/"))
         if moves or (trimmed and not re.fullmatch(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*", trimmed)):
             raise ValueError(f"{path!r} is not a path such as /kvxray")
+        if trimmed.partition("/")[0] in OWN_FOLDERS:
+            raise ValueError(f"{path!r} is where kvxray keeps something of its own; take a path such as /kvxray")
         return f"/{trimmed}" if trimmed else ""
 
     @field_validator("data_dir")
@@ -154,6 +184,10 @@ class Settings(BaseSettings):
         """Where this process itself reaches its own server (a wildcard address is reached over loopback)."""
         host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{self.base_path}"
+
+
+def is_source_name(text: str) -> bool:
+    return _SOURCE_NAME.fullmatch(text) is not None
 
 
 def _is_port(digits: str) -> bool:

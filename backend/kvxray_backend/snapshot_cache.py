@@ -1,10 +1,13 @@
-"""The snapshot of all blocks for HTTP: made at most four times a second and compressed once for everybody who asks."""
+"""Frames of all blocks for HTTP, the snapshot, the details and the order: made only so often and compressed once for
+everybody who asks.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -14,6 +17,8 @@ from kvxray_backend.live_state import LiveState
 
 MAX_AGE_S: Final = 0.25
 Encoding = Literal["zstd", "gzip", "identity"]
+Make = Callable[[LiveState], tuple[float, bytes] | None]
+"""`picture_seq` and the frame of a state; None before its source was joined."""
 
 
 @dataclass(slots=True)
@@ -30,10 +35,12 @@ class CachedSnapshot:
 
 
 class SnapshotCache:
-    """Snapshots of one source. Used from the event loop."""
+    """Frames of one source that `make` makes. Used from the event loop."""
 
-    def __init__(self, live: LiveState) -> None:
+    def __init__(self, live: LiveState, make: Make = LiveState.snapshot_frame, max_age_s: float = MAX_AGE_S) -> None:
         self._live = live
+        self._make_frame = make
+        self._max_age_s = max_age_s
         self._cached: CachedSnapshot | None = None
         self._making = asyncio.Lock()
 
@@ -56,15 +63,28 @@ class SnapshotCache:
         return (
             cached.epoch == self._live.epoch
             and cached.picture_seq >= not_before
-            and time.monotonic() - cached.made_at < MAX_AGE_S
+            and time.monotonic() - cached.made_at < self._max_age_s
         )
 
     def _make(self) -> CachedSnapshot | None:
-        with self._live.lock:
-            made, epoch = self._live.snapshot_frame(), self._live.epoch
+        # Not under the lock, which would hold up whoever follows the engine: frames lock for as long as they copy. Read
+        # first, the epoch of a frame made while another begins is never good again.
+        epoch = self._live.epoch
+        made = self._make_frame(self._live)
         if made is None:
             return None
         return CachedSnapshot(epoch or 0, made[0], time.monotonic(), {"identity": made[1]})
+
+
+def snapshot_of(
+    past: LiveState, encoding: Encoding, make: Make = LiveState.snapshot_frame
+) -> tuple[CachedSnapshot, bytes] | None:
+    """The frame of a past moment, which changes no more."""
+    made = make(past)
+    if made is None:
+        return None
+    snapshot = CachedSnapshot(past.epoch or 0, made[0], 0.0, {"identity": made[1]})
+    return snapshot, compress(made[1], encoding)
 
 
 def choose_encoding(accepted: str) -> Encoding:

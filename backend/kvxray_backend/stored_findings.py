@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from kvxray_storage.chunk import DamagedChunk
 from kvxray_storage.records import FindingRow
+from pydantic import ValidationError
 
 from kvxray_backend.analysis.finding import Finding
-from kvxray_backend.analysis.leaks import leak_endings
+from kvxray_backend.analysis.leaks import leak_endings, mark_of
 from kvxray_backend.analysis.stream_health import STALE_WHEN_OVER, STORAGE_WHEN_OVER
 
 
@@ -29,9 +31,14 @@ def row_of(finding: Finding) -> FindingRow:
 
 
 def finding_of(row: FindingRow) -> Finding:
-    """Checked like any input: the database may have been written by another version."""
+    """Checked like any input: the database may have been written by another version. Raises DamagedChunk."""
     fields = {name: getattr(row, name) for name in FindingRow.__dataclass_fields__}
-    finding = Finding.model_validate(fields)
+    try:
+        finding = Finding.model_validate(fields)
+    except ValidationError as error:
+        raise DamagedChunk(f"The finding {row.id} cannot be read.") from error
+    if finding.kind == "leak":
+        finding = finding.model_copy(update={"mark": mark_of(finding.sentence)})
     return finding.model_copy(update=_endings(finding)) if finding.state == "open" else finding
 
 

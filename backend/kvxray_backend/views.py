@@ -18,7 +18,7 @@ from kvxray_backend.figure import Figure, Unit
 from kvxray_backend.figures import SPOILS_BLOCKS, SPOILS_UNKNOWN_BLOCKS, Reading, figures_of, state_counts
 from kvxray_backend.live_state import EpochSpan, LiveState
 from kvxray_backend.live_tail import OTHER_KINDS, TOKEN_KINDS
-from kvxray_backend.moments import LIVE, Point, iso_time, iso_time_or_none
+from kvxray_backend.moments import Point, iso_time, iso_time_or_none
 from kvxray_backend.request_table_view import requests_view
 
 SUMMARY_REQUESTS = 40
@@ -48,7 +48,7 @@ def state_view(live: LiveState) -> StateView | None:
         reading, descriptor = reading_of(live, block_map), block_map.descriptor
         return StateView(
             source=live.source,
-            at=LIVE,
+            at=live.at,
             epoch=reading.epoch,
             seq=_last_seq(live),
             step=block_map.step,
@@ -111,6 +111,7 @@ def _epoch_view(span: EpochSpan, last_seq: str | None) -> EpochView:
         ended_at=iso_time_or_none(span.ended_ns),
         first_seq=str(Point(span.epoch, span.first_seq)) if span.first_seq is not None else None,
         last_seq=last_seq or (str(Point(span.epoch, span.last_seq)) if span.last_seq is not None else None),
+        unfinished_import=span.is_unfinished,
     )
 
 
@@ -196,13 +197,11 @@ def block_view(live: LiveState, block_id: int, history: Iterable[EventRow]) -> B
             state=BlockState(int(block_map.state[block_id])).name,
             ref_cnt=figure(ref if ref != UNKNOWN_U4 else None, "references"),
             slots=figure(None if is_unknown else int(block_map.slots[block_id]), "tokens"),
-            block_hash=_hex(block_map, ordinal),
-            parent_block_hash=_hex(block_map, int(block_map.parent_ordinal[block_id]))
-            if ordinal < UNKNOWN_U4
-            else None,
+            block_hash=_hex(live, ordinal),
+            parent_block_hash=_hex(live, int(block_map.parent_ordinal[block_id])) if ordinal < UNKNOWN_U4 else None,
             group=int(block_map.group[block_id]),
             medium=_medium(block_map.descriptor, block_id),
-            holders=_holders(live, block_map, block_id),
+            holders=holders_of(live, block_map, [block_id]),
             allocated_at=iso_time_or_none(allocated),
             last_event_at=iso_time_or_none(last),
             age_s=figure((reading.now_ns - allocated) / 1e9 if allocated else None, "seconds"),
@@ -212,10 +211,10 @@ def block_view(live: LiveState, block_id: int, history: Iterable[EventRow]) -> B
         )
 
 
-def _hex(block_map: BlockMap, ordinal: int) -> str | None:
+def _hex(live: LiveState, ordinal: int) -> str | None:
     if ordinal in (NO_ORDINAL, UNKNOWN_U4):
         return None
-    data = block_map.hash_bytes(ordinal)
+    data = live.hash_bytes(ordinal)
     return data.hex() if data is not None else None
 
 
@@ -226,16 +225,18 @@ def _medium(descriptor: Descriptor, block_id: int) -> str | None:
     return None
 
 
-def _holders(live: LiveState, block_map: BlockMap, block_id: int) -> list[HolderView]:
+def holders_of(live: LiveState, block_map: BlockMap, blocks: list[int]) -> list[HolderView]:
+    """Who holds these blocks: one entry a hold of one block, one a holder of several. Call with the lock held."""
     leaking = {leak.holder for leak in live.leaks}
-    views = []
-    for ordinal in block_map.holders_of(block_id):
-        name = block_map.requests.names.get(ordinal) or Name(f"#{ordinal}")
-        request = block_map.requests.get(ordinal)
-        status = request.status if request is not None else RequestStatus.unknown
-        views.append(
-            HolderView(
-                holder=ordinal, request_id=name.id, kind=name.kind, status=status.name, leaked=ordinal in leaking
-            )
-        )
-    return views
+    holders = [ordinal for block in blocks for ordinal in block_map.holders_of(block)]
+    return [
+        _holder(block_map, ordinal, ordinal in leaking)
+        for ordinal in (holders if len(blocks) == 1 else dict.fromkeys(holders))
+    ]
+
+
+def _holder(block_map: BlockMap, ordinal: int, leaked: bool) -> HolderView:
+    name = block_map.requests.names.get(ordinal) or Name(f"#{ordinal}")
+    request = block_map.requests.get(ordinal)
+    status = request.status if request is not None else RequestStatus.unknown
+    return HolderView(holder=ordinal, request_id=name.id, kind=name.kind, status=status.name, leaked=leaked)

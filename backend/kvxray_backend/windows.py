@@ -12,9 +12,11 @@ from kvxray_engine.stream.schema import Kind
 RATE_WINDOW_NS: Final = 10_000_000_000
 HIT_WINDOW_NS: Final = 60_000_000_000
 
-_SAMPLE_EVERY_NS: Final = 250_000_000
+QUARTER_NS: Final = 250_000_000
 # Shorter than this nothing can be called a rate.
 _MIN_SPAN_NS: Final = 1_000_000_000
+# A step's results count from its end, so that times cross by a hair; a clock that goes back by more was set back.
+_SET_BACK_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,25 +47,42 @@ class EventTotals:
 
 
 class EventWindows:
-    """Samples of the totals, the last of each quarter of a second, newest last; a minute and a little of them."""
+    """Samples of the totals, the last of each quarter of a second, newest last; a minute and a little of them.
 
-    def __init__(self) -> None:
+    Their times never go back: where the engine's clock was set back, by `_behind_ns` in all, they go on as if it had
+    not been.
+    """
+
+    def __init__(self, sample_every_ns: int = QUARTER_NS) -> None:
+        """sample_every_ns: one that is told of longer stretches counts each of them whole."""
+        self._sample_every_ns = sample_every_ns
         self._samples: deque[tuple[int, EventTotals]] = deque()
         self._watched_from_ns = 0
+        self._behind_ns = 0
+        self._event_ns = 0
 
     def clear(self) -> None:
         """A new epoch: nothing before it counts."""
         self._samples.clear()
+        self._behind_ns = self._event_ns = 0
 
     def note(self, t_ns: int, totals: EventTotals) -> None:
-        """The totals as they were at `t_ns` of event time."""
+        """The totals as they were at the time `t_ns` of an event. Events come in order."""
+        if self._samples and t_ns < self._event_ns - _SET_BACK_NS:
+            self._behind_ns = self._samples[-1][0] - t_ns
+        self._event_ns = t_ns
+        self.hear(t_ns, totals)
+
+    def hear(self, t_ns: int, totals: EventTotals) -> None:
+        """The totals as they were when the engine was heard, which may be before what it had told is known."""
         samples = self._samples
+        t_ns += self._behind_ns
         if not samples:
             self._watched_from_ns = t_ns
-        elif t_ns < samples[-1][0]:
+        else:
             # Clocks of engine and heartbeats may cross by a hair; the totals count all the same.
-            t_ns = samples[-1][0]
-        if len(samples) > 1 and t_ns // _SAMPLE_EVERY_NS == samples[-1][0] // _SAMPLE_EVERY_NS:
+            t_ns = max(t_ns, samples[-1][0])
+        if len(samples) > 1 and t_ns // self._sample_every_ns == samples[-1][0] // self._sample_every_ns:
             samples[-1] = (t_ns, totals)
         else:
             samples.append((t_ns, totals))
@@ -77,11 +96,15 @@ class EventWindows:
         """
         if not self._samples:
             return None
+        if self._behind_ns:
+            # What is now by a clock that was set back, the newest sample tells.
+            now_ns = self._samples[-1][0]
         begin, since_ns = self._samples[0], now_ns - window_ns
         for sample in self._samples:
             if sample[0] > now_ns - window_ns:
                 # It counts all of its quarter second, which may begin a little before the window.
-                since_ns = min(since_ns, max(begin[0], sample[0] // _SAMPLE_EVERY_NS * _SAMPLE_EVERY_NS))
+                stretch_ns = sample[0] // self._sample_every_ns * self._sample_every_ns
+                since_ns = min(since_ns, max(begin[0], stretch_ns))
                 break
             begin = sample
         span_ns = now_ns - max(since_ns, self._watched_from_ns)
@@ -93,4 +116,4 @@ class EventWindows:
         """Asserts that samples are in order and bounded."""
         times = [t_ns for t_ns, _ in self._samples]
         assert times == sorted(times), "samples are out of order"
-        assert len(times) <= HIT_WINDOW_NS // _SAMPLE_EVERY_NS + 3, "samples pile up"
+        assert len(times) <= HIT_WINDOW_NS // self._sample_every_ns + 3, "samples pile up"

@@ -118,7 +118,7 @@ class FollowerRig:
         self.inspector.inspect(now_ns)
         self.follower.check_integrity()
 
-    def pump_until(self, condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    def pump_until(self, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
         deadline = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline, "it did not come about"

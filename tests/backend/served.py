@@ -41,7 +41,7 @@ def backend_of(http: TestClient) -> Backend:
     return backend
 
 
-def until(condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:
+def until(condition: Callable[[], Any], timeout_s: float = 60.0) -> Any:
     """What the condition says once it says something."""
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):

@@ -247,3 +247,19 @@ def _finding(kind: str) -> Finding:
 
 def test_every_state_is_counted() -> None:
     assert set(state_counts(Watched().reading())) == {state.name for state in BlockState}
+
+
+@pytest.mark.parametrize("set_back_s", [2, 30, 3600])
+def test_a_clock_that_is_set_back_changes_no_rate(set_back_s: int) -> None:
+    """Five tokens every half second, and heartbeats that run ahead of events which are held."""
+    windows, t_ns = EventWindows(), 10**18
+    for step in range(200):
+        t_ns += SECOND // 2 - (set_back_s * SECOND if step == 100 else 0)
+        windows.note(t_ns, EventTotals(0, 0, 0, 5 * step, 0, 0))
+        if step % 7 == 0 and step < 95:
+            windows.hear(t_ns + SECOND // 4, EventTotals(0, 0, 0, 5 * step, 0, 0))
+        windows.check_integrity()
+        if step > 25:
+            found = windows.since(RATE_WINDOW_NS, t_ns)
+            assert found is not None
+            assert found[0].tokens / found[1] == pytest.approx(10, rel=0.1)

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 from kvxray_backend.analysis.leaks import find_leaks
+from kvxray_backend.analysis.stream_health import STALE_AFTER_S
 from kvxray_backend.moments import iso_time
 from kvxray_backend.request_table_view import requests_view
 from kvxray_backend.views import source_view, state_view
@@ -270,6 +271,27 @@ def test_late_messages_of_an_earlier_life_are_ignored(tmp_path: Path) -> None:
             assert rig.live.epoch == 2
             rig.pump_until_caught_up()
             successor.assert_folded(rig.block_map)
+
+
+@pytest.mark.parametrize("claimed_s", [0, 10**6])
+def test_a_stray_message_of_another_life_does_not_end_the_real_one(tmp_path: Path, claimed_s: int) -> None:
+    with SmallEngine() as engine, FollowerRig(tmp_path, engine) as rig:
+        engine.work(5)
+        rig.pump_until_caught_up()
+        _, payload = next(iter(engine.publisher.replay.between(0, 100)))
+        message = decode(payload)
+        t0_ns = message.header.t0_wall_ns + claimed_s * 10**9
+        stray = msgspec.structs.replace(message.header, incarnation="stray", t0_wall_ns=t0_ns)
+        rig.pump(extra=[Published(encode(stray, message.columns))])
+        assert rig.live.connection == "joining"
+        rig.let_time_pass(STALE_AFTER_S + 1)
+        rig.pump()
+        engine.work(5)
+        rig.pump_until(lambda: rig.live.connection == "connected")
+        rig.pump_until_caught_up()
+        engine.assert_folded(rig.block_map)
+        assert rig.live.epoch == 1
+        assert len(history.epochs(rig.database, "engine")) == 1
 
 
 def test_following_again_after_a_restart_of_the_backend_goes_on_with_the_history(tmp_path: Path) -> None:

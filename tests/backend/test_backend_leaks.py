@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kvxray_backend.analysis.leaks import EngineTime, Leak, find_leaks
+from kvxray_backend.analysis.leaks import Leak, find_leaks
+from kvxray_backend.stored_findings import finding_of, row_of
+from kvxray_engine.stream.holder_ends import EngineTime
 from kvxray_engine.stream.schema import Cause, Kind, Name
 
 from tests.backend.told import SECOND, Story
@@ -62,6 +64,21 @@ def test_a_leak_is_one_sentence_with_its_request_and_blocks(kind: Kind, why: str
     )
     cut_off = finding.ended(now.t_ns + 4 * SECOND, with_engine=True)
     assert cut_off.sentence == f"Leak: request agent-07/3, {why}, held 3 blocks until the engine ended."
+    for told in (finding, over, cut_off):
+        for known in (told, finding_of(row_of(told))):
+            assert known.mark == f"Leak: request agent-07/3, {why}, still holds blocks.", (
+                "true of its moment, whenever told"
+            )
+
+
+def test_an_engine_of_which_requests_only_wait_is_idle_as_its_own_totals_say() -> None:
+    story = told_of_a_dead_holder()
+    story.arrive("waits")
+    story.step()
+    assert EngineTime.folded(story.map).is_idle
+    story.schedule("waits")
+    story.step()
+    assert not EngineTime.folded(story.map).is_idle
 
 
 def test_a_known_leak_goes_on_when_an_idle_engine_works_again() -> None:

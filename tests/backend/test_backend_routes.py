@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import httpx2
@@ -15,13 +16,27 @@ import pytest
 import zstandard
 from fastapi.testclient import TestClient
 from kvxray_engine.errors import UserError
+from kvxray_engine.stream.pool_dump import PoolDump
 from kvxray_storage.event_log import EventLog
 
 from tests.backend.served import backend_of, caught_up, serving, source_of, until
 from tests.backend.small_engine import SmallEngine
 from tests.backend.viewer import Picture, read_frame
 
-DATA_ROUTES = ("state", "state/blocks", "blocks/1", "requests", "requests/x", "requests/x/text", "events", "findings")
+DATA_ROUTES = (
+    "state",
+    "state/blocks",
+    "state/details",
+    "state/order",
+    "blocks/1",
+    "blocks/1/chain",
+    "prefixes/00ff",
+    "requests",
+    "requests/x",
+    "requests/x/text",
+    "events",
+    "findings",
+)
 
 
 @pytest.fixture
@@ -164,13 +179,18 @@ def test_a_snapshot_that_has_not_changed_is_not_sent_again(client: TestClient, e
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_a_block_in_full(client: TestClient, engine: SmallEngine) -> None:
+def dump_of_two_that_share(client: TestClient, engine: SmallEngine) -> PoolDump:
+    """The engine's own state, with two requests whose prompts begin alike."""
     engine.add("first", prompt=60, output=30)
     engine.step(3)
     engine.add("second", prompt=60, output=30)
     engine.step(3)
     caught_up(client, engine)
-    dump = engine.engine.dump_state()
+    return engine.engine.dump_state()
+
+
+def test_a_block_in_full(client: TestClient, engine: SmallEngine) -> None:
+    dump = dump_of_two_that_share(client, engine)
     shared = next(block for block in range(1, 65) if dump.ref_cnt[block] == 2)
     block = client.get(f"/api/blocks/{shared}").json()
     assert (block["block_id"], block["state"], block["medium"]) == (shared, "shared", "GPU")
@@ -235,6 +255,54 @@ def test_requests_and_the_blocks_they_hold(client: TestClient, engine: SmallEngi
     assert client.get("/api/requests/agent-07%2F3").json()["block_table"] == []
 
 
+def test_a_request_says_how_long_it_waited_was_prefilled_and_decoded(client: TestClient, engine: SmallEngine) -> None:
+    engine.add("agent", prompt=100, output=30)
+    engine.step(6)
+    caught_up(client, engine)
+    events = client.get("/api/events?limit=1000").json()["events"]
+    of = {event["kind"]: event["time"] for event in reversed(events) if event["request_id"] == "agent"}
+    view = client.get("/api/requests/agent").json()
+    waited, prefilled = view["waiting_s"]["value"], view["prefill_s"]["value"]
+    assert waited + prefilled == pytest.approx(view["ttft_s"]["value"])
+    first, last = (datetime.fromisoformat(time) for time in (of["TokensGenerated"], _last_token(events, "agent")))
+    assert view["decode_s"]["value"] == pytest.approx((last - first).total_seconds(), abs=0.002)
+    assert view["queried_tokens"] == 100
+
+
+def _last_token(events: list[dict[str, str]], request: str) -> str:
+    kinds = [event for event in events if event["request_id"] == request and event["kind"] == "TokensGenerated"]
+    return kinds[-1]["time"]
+
+
+def test_a_prefix_is_told_by_its_hash(client: TestClient, engine: SmallEngine) -> None:
+    dump = dump_of_two_that_share(client, engine)
+    shared = [block for block in range(1, 65) if dump.ref_cnt[block] == 2]
+    chains = {block: client.get(f"/api/blocks/{block}/chain").json() for block in shared}
+    last = max(shared, key=lambda block: len(chains[block]["before"]))
+    block = client.get(f"/api/blocks/{last}").json()
+    told = client.get(f"/api/prefixes/{block['block_hash']}").json()
+    assert told["blocks"] == [last]
+    assert [holder["request_id"] for holder in told["holders"]] == ["first", "second"]
+    assert [link["block_id"] for link in told["before"]] + [last] == chains[last]["before"]
+    assert told["before"][-1]["block_hash"] == block["parent_block_hash"]
+    assert (told["num_before"], told["is_whole"]) == (len(chains[last]["before"]) - 1, True)
+    assert told["tokens"]["value"] == 16 * len(chains[last]["before"])
+    assert sum(branch["blocks"] for branch in told["branches"]) == len(chains[last]["after"])
+    short = client.get(f"/api/prefixes/{block['block_hash']}", params={"limit": 1}).json()
+    assert (short["before"], short["num_before"]) == (told["before"][-1:], told["num_before"])
+
+
+def test_a_prefix_that_is_not_in_the_cache_is_no_error_and_nonsense_is_one_sentence(
+    client: TestClient, engine: SmallEngine
+) -> None:
+    engine.work(3)
+    caught_up(client, engine)
+    told = client.get(f"/api/prefixes/{'00' * 32}").json()
+    assert (told["blocks"], told["holders"], told["tokens"]["value"], told["is_whole"]) == ([], [], None, False)
+    answer = client.get("/api/prefixes/zz")
+    assert (answer.status_code, answer.json()) == (400, {"error": "Write the hash in hexadecimal, not 'zz'."})
+
+
 def test_events_page_by_page_are_all_events_once(client: TestClient, engine: SmallEngine) -> None:
     engine.work(60)
     caught_up(client, engine)
@@ -251,6 +319,8 @@ def test_events_page_by_page_are_all_events_once(client: TestClient, engine: Sma
     assert newest["next"] == f"1.{engine.recorder.next_seq}"
     first = client.get("/api/events", params={"from": "1.1", "limit": 1}).json()["events"][0]
     assert (first["kind"], first["request_id"], first["cause"]) == ("RequestArrived", "request-1", "none")
+    unknown = client.get("/api/events", params={"from": "2.0"})
+    assert (unknown.status_code, unknown.json()) == (404, {"error": "The source engine has no epoch 2."})
 
 
 def test_findings_name_a_leak_and_the_block_says_so(tmp_path: Path) -> None:
@@ -324,14 +394,48 @@ def test_a_source_that_does_not_exist(client: TestClient, route: str) -> None:
 
 
 @pytest.mark.parametrize("route", DATA_ROUTES)
-@pytest.mark.parametrize("at", ["1.20", "2026-11-29T12:00:00Z", "yesterday"])
-def test_other_moments_than_now_are_refused(client: TestClient, route: str, at: str) -> None:
+@pytest.mark.parametrize("at", ["yesterday", "1.", "-1.2", "1.2.3", "2026-13-01T00:00:00Z", "1" * 30 + ".1", ""])
+def test_what_is_no_moment_is_refused(client: TestClient, route: str, at: str) -> None:
     answer = client.get(f"/api/{route}", params={"at": at})
     assert answer.status_code == 400
+    assert answer.json()["error"].startswith("Write the moment as live, EPOCH.SEQ or an ISO-8601 time, not ")
+
+
+@pytest.mark.parametrize(
+    "route",
+    [
+        "state",
+        "state/blocks",
+        "state/details",
+        "state/order",
+        "summary",
+        "blocks/1",
+        "blocks/1/chain",
+        "requests",
+        "requests/x",
+        "events",
+    ],
+)
+@pytest.mark.parametrize("at", ["7.20", "1.99999999", "1990-01-01T00:00:00Z"])
+def test_a_moment_of_which_nothing_is_stored_is_told(
+    client: TestClient, engine: SmallEngine, route: str, at: str
+) -> None:
+    engine.work(3)
+    caught_up(client, engine)
+    answer = client.get(f"/api/{route}", params={"at": at})
+    assert answer.status_code == 404
     assert set(answer.json()) == {"error"}
 
 
-@pytest.mark.parametrize("route", ["state", "state/blocks", "blocks/1", "requests", "requests/x"])
+def test_texts_are_told_of_the_present_only(client: TestClient) -> None:
+    answer = client.get("/api/requests/x/text", params={"at": "1.20"})
+    assert answer.status_code == 400
+    assert answer.json() == {"error": "Ask for the text with at=live: what requests generate is not stored."}
+
+
+@pytest.mark.parametrize(
+    "route", ["state", "state/blocks", "state/details", "state/order", "blocks/1", "requests", "requests/x"]
+)
 def test_before_the_source_was_joined(tmp_path: Path, route: str) -> None:
     nobody = {"name": "engine", "events": f"ipc://{tmp_path}/e", "replay": f"ipc://{tmp_path}/r"}
     with serving(tmp_path, nobody) as client:
@@ -505,15 +609,6 @@ def test_what_keeps_the_backend_from_starting_is_said_before_the_server_runs(tmp
     (tmp_path / "kvxray.db").write_bytes(b"this is no database" * 100)
     with pytest.raises(UserError), serving(tmp_path):
         pass
-
-
-def test_under_a_base_path_everything_is_there_and_nothing_at_the_root(engine: SmallEngine, tmp_path: Path) -> None:
-    with serving(tmp_path, source_of(engine), base_path="/kv/xray") as client:
-        assert client.get("/kv/xray/api/health").json()["status"] == "ok"
-        assert client.get("/kv/xray/api/nope").json()["error"].startswith("There is no")
-        assert client.get("/api/health").status_code == 404
-        assert client.get("/", follow_redirects=False).headers["location"] == "/kv/xray/"
-        assert "/api/" in client.get("/kv/xray/").text
 
 
 def test_components_are_served_and_python_is_not(client: TestClient) -> None:

@@ -9,15 +9,20 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx2
 import pytest
 from kvxray_backend.cli import COMMANDS, main
 from kvxray_backend.commands.demo import engine_command
 from kvxray_backend.commands.serve import source_argument
-from kvxray_backend.doctor import cpu_flags, examine
+from kvxray_backend.doctor import check_gpu, check_triton, cpu_flags, examine
 from kvxray_backend.engine_process import EngineProcess
+from websockets.sync.client import connect
+
+from tests.e2e.demo_rig import free_ports
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +38,11 @@ def taken_port() -> Iterator[int]:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         yield taken.getsockname()[1]
+
+
+def on_ports(ports: list[int]) -> list[str]:
+    events, replay, api = map(str, ports)
+    return ["--events-port", events, "--replay-port", replay, "--api-port", api]
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -96,7 +106,8 @@ def test_an_engine_port_in_use_is_one_sentence(
 ) -> None:
     ports = {"--events-port": "0", "--replay-port": "0", "--api-port": "0", option: str(taken_port)}
     arguments = [word for pair in ports.items() for word in pair]
-    assert str(taken_port) in refusal(capsys, "demo", "--engine-only", "--model", "tiny", *arguments)
+    told = refusal(capsys, "demo", "--engine-only", "--model", "tiny", *arguments)
+    assert f":{taken_port}: Address already in use. Stop what uses it, or choose another with {option}." in told
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(
@@ -123,12 +134,24 @@ def test_a_database_of_a_newer_schema_is_refused_and_left_alone(
     assert file.read_bytes() == before
 
 
-def test_the_demo_passes_on_the_engine_s_refusal(tmp_path: Path, taken_port: int) -> None:
+def test_the_demo_starts_nothing_where_a_port_is_taken(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Or it would follow whoever is there in the place of its own engine, and say that the page can be opened."""
+    with ExitStack() as stack:
+        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(3)]
+        told = refusal(capsys, "demo", "--model", "tiny", "--port", "0", *on_ports(taken))
+    assert told == (
+        f"kvxray: Cannot listen on 127.0.0.1:{taken[0]}: Address already in use. Stop what uses it, or choose another "
+        "with --events-port.\n"
+    )
+    assert not (tmp_path / "data").exists()
+
+
+def test_the_demo_passes_on_the_engine_s_refusal(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kvxray_backend.cli", "demo", "--model", "tiny", "--port", "0"]
-    command += ["--events-port", str(taken_port)]
+    command += [*on_ports(free_ports(3)), "--agents", "1001"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2, done.stderr
-    assert f"127.0.0.1:{taken_port}: Address already in use" in done.stderr
+    assert "The demo has at most 1,000 agents" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -140,12 +163,16 @@ def test_a_source_may_have_an_api_or_not() -> None:
 def test_the_engine_s_command_says_what_the_demo_was_told() -> None:
     from kvxray_backend.cli import build_parser
 
-    words = ["demo", "--model", "tiny", "--agents", "3", "--leak", "--num-kv-blocks", "99", "--seed", "5"]
+    words = ["demo", "--model", "tiny", "--agents", "3", "--leak", "--num-kv-blocks", "99", "--seed", "5",
+             "--kv-cache-dtype", "int4", "--device", "cpu"]  # fmt: skip
     options = build_parser().parse_args(words)
     command = engine_command(options)
     again = build_parser().parse_args(command[command.index("demo") :])
     assert again.engine_only
-    kept = ("model", "agents", "seed", "leak", "events_port", "replay_port", "api_port", "num_kv_blocks")
+    kept = (
+        "model", "agents", "seed", "leak", "events_port", "replay_port", "api_port", "num_kv_blocks", "kv_cache_dtype",
+        "device",
+    )  # fmt: skip
     assert {name: getattr(again, name) for name in kept} == {name: getattr(options, name) for name in kept}
 
 
@@ -157,6 +184,30 @@ def test_doctor_looks_at_everything(capsys: pytest.CaptureFixture[str], taken_po
     ]  # fmt: skip
     assert code == 0, told
     assert all(one["sentence"].endswith(".") for one in told.values())
+
+
+@pytest.mark.parametrize(
+    ("major", "triton", "told"),
+    [
+        (9, True, ["Some GPU, 80 GiB; fp8 caches too.", "; the engine's kernels run on the GPU."]),
+        (
+            8,
+            False,
+            ["no fp8 caches: int8 takes little more.", "leaves the GPU alone and runs on the CPU (the extra gpu)."],
+        ),
+        (None, True, ["the engine runs on the CPU.", "; unused, as there is no GPU."]),
+        (None, False, ["the engine runs on the CPU.", "only GPU kernels need it (the extra gpu)."]),
+    ],
+)
+def test_doctor_says_what_the_engine_runs_on(
+    monkeypatch: pytest.MonkeyPatch, major: int | None, triton: bool, told: list[str]
+) -> None:
+    gpu = SimpleNamespace(name="Some GPU", total_memory=80 << 30, major=major, minor=0)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: major is not None)
+    monkeypatch.setattr("torch.cuda.get_device_properties", lambda device: gpu)
+    monkeypatch.setattr("kvxray_backend.doctor._installed", lambda package: triton or package != "triton")
+    for check, words in zip((check_gpu(), check_triton()), told, strict=True):
+        assert check.sentence.endswith(words)
 
 
 def test_doctor_names_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,15 +240,39 @@ def test_stopping_ends_the_engine() -> None:
     assert engine.early_exit_code is None
 
 
-def test_a_server_told_to_end_ends_without_a_failure(tmp_path: Path) -> None:
+def test_a_server_sends_frames_as_they_are_and_ends_without_a_failure_when_told(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kvxray_backend.cli", "serve", "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
         url = server.stderr.readline().split("open ")[1].split()[0]
         assert httpx2.get(f"{url}/api/health", timeout=30).status_code == 200
+        with connect(url.replace("http", "ws") + "/api/live") as feed:  # which offers to compress
+            agreed = feed.protocol.extensions
         server.terminate()
         assert server.wait(30) == 0
         assert server.stderr.read() == ""
+    assert agreed == []
+
+
+LOST = """
+import signal, sys
+from kvxray_backend.cli import main
+from kvxray_backend.commands.serve import leave
+signal.signal(signal.SIGTERM, leave)
+class Cleaned:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+cleaned = Cleaned()
+del cleaned
+print("still here", flush=True)
+sys.exit(main(["serve", "--port", "0"]))
+"""
+
+
+def test_an_end_that_was_told_in_a_bad_moment_is_not_forgotten() -> None:
+    done = subprocess.run([sys.executable, "-c", LOST], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "still here\n"
+    assert done.returncode == 0
 
 
 def test_with_its_outputs_closed_it_works_all_the_same() -> None:

@@ -49,6 +49,10 @@ class Finding(BaseModel):
     numbers: dict[str, int | float] = Field(default_factory=dict, description="Its measures, by name.")
     certainty: Certainty = Field(default="exact", description="exact or derived.")
     sentence: str = Field(description="One sentence for people.")
+    mark: str = Field(
+        default="",
+        description="What to say of the moment it began: nothing that was so only later. Empty: its sentence.",
+    )
     # Take its place once the finding has ended, by itself or with its engine; {lasted} stands for how long it was open.
     sentence_when_over: str = Field(default="", exclude=True)
     sentence_when_engine_ended: str = Field(default="", exclude=True)
@@ -62,6 +66,10 @@ class Finding(BaseModel):
     @property
     def ended_at(self) -> str | None:
         return iso_time_or_none(self.ended_ns)
+
+    def went_on(self, found: Finding) -> Finding:
+        """The same finding as it was found again: it keeps its beginning."""
+        return found.model_copy(update={"time_ns": self.time_ns, "seq0": self.seq0, "seq1": self.seq1})
 
     def ended(self, ended_ns: int, *, with_engine: bool = False) -> Finding:
         """The same finding, over since `ended_ns`; with_engine: because the engine that it was about is over."""

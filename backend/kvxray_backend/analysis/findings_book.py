@@ -49,8 +49,7 @@ class FindingsBook:
             if known_before is None:
                 self.note(finding)
                 continue
-            went_on = {"time_ns": known_before.time_ns, "seq0": known_before.seq0, "seq1": known_before.seq1}
-            self._by_id[id] = finding.model_copy(update=went_on)
+            self._by_id[id] = known_before.went_on(finding)
             if _what_it_tells(finding) != _what_it_tells(known_before):
                 self._store(self._by_id[id])
 

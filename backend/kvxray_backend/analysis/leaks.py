@@ -9,20 +9,19 @@ to everybody else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Set
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from kvxray_engine.stream.block_map import BlockMap
-from kvxray_engine.stream.request_table import RequestView
+from kvxray_engine.stream.holder_ends import EngineTime, end_of, is_no_request
 from kvxray_engine.stream.schema import RequestStatus
 from numpy.typing import NDArray
 
 from kvxray_backend.analysis.finding import MAX_SUBJECTS, Finding, Subjects
 
-GRACE_NS: Final = 3_000_000_000
-GRACE_STEPS: Final = 2
 ENDED_S_AGO: Final = "ended_s_ago"
 """The one number of a leak that grows with time alone."""
 
@@ -32,16 +31,9 @@ _ENDED_AS: Final = {
     RequestStatus.failed: "failed",
 }
 
+_BEGINS: Final = re.compile(r"Leak: (.+, (?:finished|aborted|failed|expired))(?= [0-9]+ s ago,|, held )", re.DOTALL)
+
 U4 = NDArray[np.uint32]
-
-
-@dataclass(frozen=True, slots=True)
-class EngineTime:
-    """What the engine said last: its wall clock, its step, and whether no request is left to work on."""
-
-    t_ns: int
-    step: int
-    is_idle: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +67,7 @@ class Leak:
             ),
             numbers=self._numbers(now_ns),
             sentence=self.sentence(now_ns),
+            mark=_mark(f"{self._who}, {self.why},"),
             sentence_when_over=when_over,
             sentence_when_engine_ended=when_engine_ended,
         )
@@ -115,6 +108,16 @@ def leak_endings(who: str, num_blocks: int) -> tuple[str, str]:
         f"Leak: {who} held {what} after its end; released {{lasted}} after it was noticed.",
         f"Leak: {who} held {what} until the engine ended.",
     )
+
+
+def mark_of(sentence: str) -> str:
+    """What to say of the moment at which a leak was found, from what was stored of it, maybe much later; else ""."""
+    told = _BEGINS.match(sentence)
+    return _mark(f"{told[1]},") if told else ""
+
+
+def _mark(who: str) -> str:
+    return f"Leak: {who} still holds blocks."
 
 
 def _blocks(num: int) -> str:
@@ -163,32 +166,16 @@ def _suspects(block_map: BlockMap, holders: U4) -> list[int]:
     """Holders that have ended, or that are not requests and so must be looked at one by one."""
     distinct = np.unique(holders)
     ended = block_map.requests.ended(distinct)
-    others = [int(holder) for holder in distinct[~ended] if _is_no_request(block_map, int(holder))]
+    others = [int(holder) for holder in distinct[~ended] if is_no_request(block_map.requests, int(holder))]
     return sorted([*(int(holder) for holder in distinct[ended]), *others])
-
-
-def _is_no_request(block_map: BlockMap, holder: int) -> bool:
-    name = block_map.requests.names.get(holder)
-    return name is not None and (name.kind != "request" or name.deadline > 0)
 
 
 def _end_of(block_map: BlockMap, holder: int, now: EngineTime, known: Set[int]) -> tuple[str, int] | None:
     """Why and when this holder's right to its blocks ended; None while it has it, or within the grace."""
-    name = block_map.requests.names.get(holder)
-    if name is not None and name.deadline > 0:
-        return ("expired", name.deadline) if now.t_ns > name.deadline + GRACE_NS else None
-    request = block_map.requests.get(holder)
-    if name is not None and name.parent >= 0 and (request is None or not request.is_ended):
-        request = block_map.requests.get(name.parent)
-    if request is None or not request.is_ended or not (holder in known or _is_past_grace(request, now)):
+    end = end_of(block_map.requests, holder, now, is_past_grace=holder in known)
+    if end is None:
         return None
-    return _ENDED_AS[request.status], request.ended_ns
-
-
-def _is_past_grace(request: RequestView, now: EngineTime) -> bool:
-    if now.t_ns - request.ended_ns <= GRACE_NS:
-        return False
-    return now.is_idle or now.step - request.ended_step >= GRACE_STEPS
+    return "expired" if end.status is None else _ENDED_AS[end.status], end.ended_ns
 
 
 def _name_of(block_map: BlockMap, holder: int) -> str:

@@ -8,7 +8,7 @@ import re
 import sys
 from typing import Any, Final
 
-from kvxray_engine.calc import DTYPE_BYTES, GB, GIB, KvShape, kv_bytes, num_fitting
+from kvxray_engine.calc import DTYPE_BITS, GB, GIB, KvShape, kv_bytes, num_fitting, weight_bytes
 from kvxray_engine.errors import UserError
 from kvxray_engine.model_shapes import DTYPE_NAMES, ModelShape, find_model
 
@@ -24,7 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--head-dim", type=_positive, help="size of a head (head_dim), when no model is named")
     parser.add_argument("--heads", type=_positive, help="query heads, to compare with MHA, when no model is named")
     parser.add_argument(
-        "--dtype", type=_dtype, help=f"type of keys and values: {', '.join(DTYPE_BYTES)}; else the model's"
+        "--dtype",
+        type=_dtype,
+        help=f"type of keys and values: {', '.join(DTYPE_BITS)} (int8 and int4 with their scales); else the model's",
     )
     parser.add_argument("--tokens", type=_positive, default=4096, help="tokens of one sequence")
     parser.add_argument("--batch", type=_positive, default=1, help="sequences at once")
@@ -96,7 +98,7 @@ def _fit(model: ModelShape, dtype: str, options: argparse.Namespace) -> dict[str
             raise UserError(
                 "How large the weights are does not follow from this shape: say it, such as --weights 16GB."
             )
-        weights = model.parameters * DTYPE_BYTES[model.dtype]
+        weights = weight_bytes(model.parameters, model.dtype)
     usable = int(options.gpu_memory * options.gpu_memory_utilization)
     room = max(0, usable - weights)
     return {
@@ -159,7 +161,7 @@ def _positive(text: str) -> int:
 
 def _dtype(text: str) -> str:
     if text.lower() not in DTYPE_NAMES:
-        raise argparse.ArgumentTypeError(f"{text} is none of {', '.join(DTYPE_BYTES)}")
+        raise argparse.ArgumentTypeError(f"{text} is none of {', '.join(DTYPE_BITS)}")
     return DTYPE_NAMES[text.lower()]
 
 

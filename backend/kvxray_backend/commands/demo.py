@@ -11,6 +11,7 @@ import sys
 import threading
 from typing import Final
 
+from kvxray_engine.dtypes import AUTO, check_dtypes
 from kvxray_engine.errors import UserError
 
 SUMMARY: Final = "run a real model and watch its cache"
@@ -18,6 +19,14 @@ SOURCE: Final = "demo"
 LEAK_NOTICE: Final = (
     "kvxray demo: a fault is on, cancelled requests keep their blocks. The first is cancelled within a minute.\n"
 )
+CACHE_DTYPE_HELP: Final = (
+    "type of keys and values in the cache: fp32, fp16, bf16, fp8_e4m3, int8 or int4; auto: as the model"
+)
+DEVICES: Final = ("auto", "cpu", "cuda")
+PASSED_ON: Final = (
+    "model", "agents", "seed", "events_port", "replay_port", "api_port", "num_kv_blocks", "kv_cache_dtype", "device",
+)  # fmt: skip
+"""Options of the engine's process."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,6 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="size of the cache in blocks of 16 tokens (else 641, one of them the null block)",
     )
+    parser.add_argument("--kv-cache-dtype", default="auto", help=CACHE_DTYPE_HELP)
+    parser.add_argument("--device", default="auto", choices=DEVICES, help="auto: the GPU where there is one to use")
     parser.add_argument("--events-port", type=port_number, default=5570, help="port of the engine's events")
     parser.add_argument("--replay-port", type=port_number, default=5571, help="port of replay and snapshots")
     parser.add_argument("--api-port", type=port_number, default=8000, help="port of the engine's own API")
@@ -44,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    check_dtypes(AUTO, options.kv_cache_dtype)
     return run_engine(options) if options.engine_only else run_all(options)
 
 
@@ -64,13 +76,15 @@ def run_engine(options: argparse.Namespace) -> int:
             replay_port=options.replay_port,
             api_port=options.api_port,
             num_kv_blocks=options.num_kv_blocks,
+            kv_cache_dtype=options.kv_cache_dtype,
+            device=options.device,
         )
     )
 
 
 def run_all(options: argparse.Namespace) -> int:
     """Engine, backend and page; ends all of them when this process is told to stop."""
-    from kvxray_backend.commands.serve import leave, serve
+    from kvxray_backend.commands.serve import leave, listen, serve
     from kvxray_backend.engine_process import EngineProcess
     from kvxray_backend.settings import load_settings
 
@@ -80,6 +94,9 @@ def run_all(options: argparse.Namespace) -> int:
         raise UserError("Give the engine's events, replay and API ports of their own.")
     if any(port == 0 for port in ports.values()):
         raise UserError("Port 0 needs --engine-only: the page must know beforehand where the engine is.")
+    # Who is there already would be followed in the engine's place.
+    for option, port in ports.items():
+        listen("127.0.0.1", port, option).close()
     source = {
         "name": SOURCE,
         "events": f"tcp://127.0.0.1:{options.events_port}",
@@ -106,7 +123,7 @@ def run_all(options: argparse.Namespace) -> int:
 def engine_command(options: argparse.Namespace) -> list[str]:
     """The command line that runs the demo's engine alone."""
     command = [sys.executable, "-m", "kvxray_backend.cli", "demo", "--engine-only", "--until-stdin-closes"]
-    for name in ("model", "agents", "seed", "events_port", "replay_port", "api_port", "num_kv_blocks"):
+    for name in PASSED_ON:
         value = getattr(options, name)
         if value is not None:
             command += [f"--{name.replace('_', '-')}", str(value)]

@@ -8,7 +8,7 @@ import argparse
 import os
 from typing import Final
 
-from kvxray_backend.commands.demo import port_number, positive
+from kvxray_backend.commands.demo import CACHE_DTYPE_HELP, DEVICES, port_number, positive
 
 SUMMARY: Final = "serve a model with OpenAI's API and a cache to watch"
 
@@ -38,7 +38,9 @@ def run(options: argparse.Namespace) -> int:
             model=options.model,
             served_model_names=tuple(options.served_model_name or ()),
             dtype=options.dtype,
+            quantization=options.quantization,
             kv_cache_dtype=options.kv_cache_dtype,
+            device=options.device,
             block_size=options.block_size,
             num_kv_blocks=options.num_kv_blocks,
             gpu_memory_utilization=options.gpu_memory_utilization,
@@ -62,7 +64,11 @@ def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--served-model-name", nargs="+", metavar="NAME", help="what clients may call the model (else its own name)"
     )
-    parser.add_argument("--dtype", default="auto", help="what the model computes in: auto, float32 or bfloat16")
+    parser.add_argument(
+        "--dtype", default="auto", help="what the model computes in: float32 or bfloat16; auto: float32 on a CPU"
+    )
+    parser.add_argument("--quantization", help="of the weights: int8; else they are read as they are")
+    parser.add_argument("--device", default="auto", choices=DEVICES, help="auto: the GPU where there is one to use")
     parser.add_argument("--max-model-len", type=positive, metavar="N", help="longest prompt and answer, in tokens")
     parser.add_argument(
         "--seed", type=int, default=0, metavar="S", help="seed of requests that bring none of their own"
@@ -70,14 +76,14 @@ def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_cache_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--kv-cache-dtype", default="auto", help="type of keys and values: auto, fp32 or bf16")
+    parser.add_argument("--kv-cache-dtype", default="auto", help=CACHE_DTYPE_HELP)
     parser.add_argument("--block-size", type=positive, default=16, metavar="N", help="tokens of a block")
     parser.add_argument("--num-kv-blocks", type=_blocks, metavar="N", help="size of the cache in blocks")
     parser.add_argument(
         "--gpu-memory-utilization",
         type=_share,
         metavar="SHARE",
-        help="size of the cache: what is left of this share of the machine's memory; --num-kv-blocks wins",
+        help="size of the cache: what is left of this share of the device's memory; --num-kv-blocks wins",
     )
     parser.add_argument(
         "--enable-prefix-caching",

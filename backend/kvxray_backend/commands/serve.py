@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import signal
 import socket
 import sys
@@ -12,6 +13,8 @@ from typing import Any, Final, NoReturn
 from kvxray_engine.errors import UserError
 
 SUMMARY: Final = "serve the dashboard and follow running engines"
+
+_told_to_leave: Final[list[int]] = []
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,18 +50,28 @@ def serve(settings: Any, announce: str = "kvxray") -> int:
     """Runs the server until it is told to stop. settings: `kvxray_backend.settings.Settings`."""
     import uvicorn
 
+    from kvxray_backend.allocator import give_large_arrays_back
     from kvxray_backend.main import create_app
+
+    give_large_arrays_back()
 
     with listen(settings.host, settings.port) as listener:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})
         config = uvicorn.Config(
             create_app(settings), host=settings.host, port=settings.port, log_level="warning", access_log=False,
             ws="websockets-sansio", ws_max_size=1 << 20, timeout_graceful_shutdown=3,
+            # Sockets compress for each viewer anew, which is four times the cost of sending a frame as it is.
+            ws_per_message_deflate=False,
         )  # fmt: skip
         sys.stderr.write(f"{announce}: open {settings.url} in a browser (stop with Ctrl-C)\n")
         server = uvicorn.Server(config)
-        # The server ends cleanly when it is told to, and then tells its process again: that is the end, and no failure.
-        signal.signal(signal.SIGTERM, leave)
+        # From here on the server is told to end and nothing is raised: that is the end, and no failure.
+        signal.signal(signal.SIGTERM, server.handle_exit)
+        if _told_to_leave:
+            return 0
+        # What was imported stays: going through it again and again would hold up the threads that follow engines.
+        gc.collect()
+        gc.freeze()
         try:
             server.run(sockets=[listener])
         except KeyboardInterrupt:
@@ -67,12 +80,16 @@ def serve(settings: Any, announce: str = "kvxray") -> int:
 
 
 def leave(number: int, frame: FrameType | None) -> NoReturn:
-    """As a signal's handler: ends the process with exit code 0, whatever stands in `finally` first."""
+    """As a signal's handler: ends the process with exit code 0, whatever stands in `finally` first.
+
+    What is raised while Python cleans something up is lost, so `serve` looks again whether it was told.
+    """
+    _told_to_leave.append(number)
     raise SystemExit(0)
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises `UserError` when the address cannot be had."""
+def listen(host: str, port: int, option: str = "--port") -> socket.socket:
+    """A listening socket. option: what chooses the port. Raises `UserError` when the address cannot be had."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -83,6 +100,6 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         reason = getattr(error, "strerror", None) or str(error)
         raise UserError(
-            f"Cannot listen on {host}:{port}: {reason}. Stop what uses it, or choose another with --port."
+            f"Cannot listen on {host}:{port}: {reason}. Stop what uses it, or choose another with {option}."
         ) from error
     return listener

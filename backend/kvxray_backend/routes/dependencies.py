@@ -8,7 +8,8 @@ from fastapi import Depends, Query
 from starlette.requests import HTTPConnection
 
 from kvxray_backend.backend import Backend, Source
-from kvxray_backend.moments import check_live
+from kvxray_backend.live_state import LiveState
+from kvxray_backend.moments import LIVE, Moment
 from kvxray_backend.routes.errors import ApiError
 
 
@@ -34,21 +35,44 @@ def find_source(backend: Backend, name: str | None) -> Source | None:
 def get_source(backend: BackendDep, source: SourceName = None) -> Source:
     found = find_source(backend, source)
     if found is not None:
+        # What is only stored is read now, in a thread, and not where it would hold up the event loop.
+        found.prepare()
         return found
     if source is None:
         raise ApiError(404, "No source is configured; set KVXRAY_SOURCES, or start kvxray serve with --source.")
-    raise ApiError(404, f"There is no source {source[:80]!r}; /api/sources lists them.")
+    raise no_such_source(source)
 
 
-def get_moment(at: Annotated[str, Query(description="The moment asked for; only live so far.")] = "live") -> str:
-    check_live(at)
-    return at
+def no_such_source(name: str) -> ApiError:
+    return ApiError(404, f"There is no source {name[:80]!r}; /api/sources lists them.")
 
 
 SourceDep = Annotated[Source, Depends(get_source)]
-MomentDep = Annotated[str, Depends(get_moment)]
+MomentText = Annotated[str, Query(description="The moment: live, EPOCH.SEQ (just after that event), or ISO-8601.")]
 
 
-def not_joined(source: Source) -> ApiError:
-    """The answer for a source without a state yet."""
-    return ApiError(503, f"The source {source.live.source} has not been joined yet; try again in a moment.")
+def get_moment(at: MomentText = LIVE) -> Moment:
+    return Moment.parse(at)
+
+
+MomentDep = Annotated[Moment, Depends(get_moment)]
+
+
+def get_state(backend: BackendDep, source: SourceDep, moment: MomentDep) -> LiveState:
+    """The state that a request is about: the present one, or one of the past."""
+    return state_of(backend, source, moment)
+
+
+def state_of(backend: Backend, source: Source, moment: Moment) -> LiveState:
+    """The present state of a source, or one of the past. Raises `NotStored`."""
+    return source.live if moment.is_live else backend.past_at(source, moment)
+
+
+StateDep = Annotated[LiveState, Depends(get_state)]
+
+
+def not_joined(state: LiveState) -> ApiError:
+    """The answer for a source without a state: yet, or any more."""
+    if state.absence:
+        return ApiError(404, state.absence)
+    return ApiError(503, f"The source {state.source} has not been joined yet; try again in a moment.")

@@ -8,6 +8,8 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from kvxray_engine.errors import UserError
+from kvxray_storage.chunk import DamagedChunk
+from kvxray_storage.time_travel import NotStored
 from pydantic import BaseModel, Field
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
@@ -40,6 +42,15 @@ def install_error_handlers(app: FastAPI) -> None:
     async def user_error(_: Request, error: UserError) -> JSONResponse:
         return _answer(400, str(error))
 
+    @app.exception_handler(NotStored)
+    async def not_stored(_: Request, error: NotStored) -> JSONResponse:
+        return _answer(404, str(error))
+
+    @app.exception_handler(DamagedChunk)
+    async def damaged(_: Request, error: DamagedChunk) -> JSONResponse:
+        logger.error("The event log is damaged: %s", error)
+        return _answer(500, f"What is stored of that moment is damaged: {error}")
+
     @app.exception_handler(SQLAlchemyError)
     async def database_error(_: Request, error: SQLAlchemyError) -> JSONResponse:
         logger.warning("The database could not be read: %s", error)
@@ -48,12 +59,19 @@ def install_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            return _answer(422, "The body is not JSON; /api/docs says what goes in it.")
         name = str(first["loc"][-1]) if first["loc"] else "request"
         return _answer(422, f"Mend {name}: {first['msg'][:1].lower()}{first['msg'][1:]}.")
 
     @app.exception_handler(HTTPException)
     async def http_error(_: Request, error: HTTPException) -> JSONResponse:
         return _answer(error.status_code, f"{str(error.detail).rstrip('.')}.", error.headers)
+
+    # Whatever else it is goes on to the log, with its traceback.
+    @app.exception_handler(Exception)
+    async def mistake(_: Request, error: Exception) -> JSONResponse:
+        return _answer(500, "kvxray made a mistake over this request; its log tells which.")
 
 
 def _answer(status: int, sentence: str, headers: object = None) -> JSONResponse:

@@ -18,11 +18,16 @@ router = APIRouter(tags=["findings"])
 def findings(
     backend: BackendDep,
     source: SourceDep,
-    at: MomentDep,
+    moment: MomentDep,
     state: Annotated[Literal["open", "ended", "all"], Query(description="open, ended or all.")] = "all",
     limit: Annotated[int, Query(ge=1, le=1000, description="At most so many.")] = 1000,
 ) -> FindingsView:
-    """What was found, newest first. Open ones are as they are now, ended ones as they were stored."""
+    """What was found, newest first: at a past moment, what was open then. Open ones are as they are now, ended ones as
+    they were stored.
+    """
+    if not moment.is_live:
+        then = backend.past_at(source, moment).findings if state != "ended" else ()
+        return FindingsView(findings=sorted(then, key=lambda finding: finding.time_ns, reverse=True)[:limit])
     current = {finding.id: finding for finding in source.live.findings}
     if state == "open":
         found = list(current.values())

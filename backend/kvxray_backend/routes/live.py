@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import Final
 
@@ -30,4 +31,5 @@ async def live(websocket: WebSocket, source: str | None = None) -> None:
         if found is None:
             await websocket.close(CLOSE_UNKNOWN_SOURCE, "There is no such source.")
             return
+        await asyncio.to_thread(found.prepare)
         await found.feed.serve(websocket)

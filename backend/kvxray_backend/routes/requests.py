@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from kvxray_backend.api_types import RequestsView, RequestView, TextView
 from kvxray_backend.request_table_view import request_view, requests_view
-from kvxray_backend.routes.dependencies import MomentDep, SourceDep, not_joined
+from kvxray_backend.routes.dependencies import MomentDep, SourceDep, StateDep, not_joined
 from kvxray_backend.routes.errors import ApiError
 
 router = APIRouter(tags=["requests"])
@@ -34,25 +34,26 @@ class EngineText(BaseModel):
 
 @router.get("/requests")
 def requests(
-    source: SourceDep,
-    at: MomentDep,
+    state: StateDep,
     limit: Annotated[int, Query(ge=1, le=1000, description="At most so many.")] = 100,
     status: Annotated[str | None, Query(description="Only those of this status.")] = None,
 ) -> RequestsView:
     """The table of requests."""
     if status is not None and status not in RequestStatus.__members__:
         raise ApiError(400, f"Write status as one of {', '.join(RequestStatus.__members__)}, not {status[:40]!r}.")
-    with source.live.lock:
-        if source.live.block_map is None:
-            raise not_joined(source)
-        return requests_view(source.live, limit, RequestStatus[status] if status else None)
+    with state.lock:
+        if state.block_map is None:
+            raise not_joined(state)
+        return requests_view(state, limit, RequestStatus[status] if status else None)
 
 
 # Before the route below, whose id would swallow the last part of the path.
 @router.get("/requests/{request_id:path}/text")
-async def request_text(request: Request, source: SourceDep, at: MomentDep, request_id: RequestId) -> TextView:
-    """The text that a request has generated so far; asked of the engine, never stored."""
-    api = source.spec.api
+async def request_text(request: Request, source: SourceDep, moment: MomentDep, request_id: RequestId) -> TextView:
+    """The text that a request has generated so far; asked of the engine, never stored: there is none of the past."""
+    if not moment.is_live:
+        raise ApiError(400, "Ask for the text with at=live: what requests generate is not stored.")
+    api = source.spec.api if source.spec is not None else None
     if api is None:
         raise ApiError(404, f"The source {source.live.source} has no API that could tell the text.")
     url = f"{api}/requests/{quote(request_id, safe='')}/text"
@@ -61,14 +62,14 @@ async def request_text(request: Request, source: SourceDep, at: MomentDep, reque
 
 
 @router.get("/requests/{request_id:path}")
-def one_request(source: SourceDep, at: MomentDep, request_id: RequestId) -> RequestView:
+def one_request(state: StateDep, request_id: RequestId) -> RequestView:
     """One request and the blocks it holds."""
-    with source.live.lock:
-        if source.live.block_map is None:
-            raise not_joined(source)
-        view = request_view(source.live, request_id)
+    with state.lock:
+        if state.block_map is None:
+            raise not_joined(state)
+        view = request_view(state, request_id)
     if view is None:
-        raise ApiError(404, f"The source {source.live.source} has no request {request_id[:80]!r} any more.")
+        raise ApiError(404, f"The source {state.source} has no request {request_id[:80]!r} at that moment.")
     return view
 
 

@@ -31,6 +31,8 @@ class Archive:
     def epochs(self, source: str) -> tuple[EpochSpan, ...]:
         """All stored epochs of a source, oldest first."""
         return tuple(
-            EpochSpan(row.epoch, row.incarnation, row.started_ns, row.ended_ns, row.first_seq, row.last_seq)
+            EpochSpan(
+                row.epoch, row.incarnation, row.started_ns, row.ended_ns, row.first_seq, row.last_seq, row.is_unfinished
+            )
             for row in history.epochs(self._database, source)
         )

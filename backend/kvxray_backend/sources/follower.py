@@ -58,7 +58,7 @@ class Follower:
         self._snapshots = snapshots
         self._replay = replay
         self._incarnation = ""
-        self._retired: deque[str] = deque(maxlen=MAX_RETIRED)
+        self._retired: dict[str, int] = {}  # lives that are over, and the latest time that each told
         self._heard_ns = self._heard_wall_ns = 0
         self._begun = Begun(0, 0)
         self._told_ns = 0
@@ -113,7 +113,7 @@ class Follower:
             self._inspector.bad_message(str(error))
             return
         header = message.header
-        if header.incarnation in self._retired:
+        if header.incarnation in self._retired and not self._comes_back(header):
             return
         if header.incarnation != self._incarnation:
             self._begin(header, now_ns)
@@ -125,6 +125,15 @@ class Follower:
         if not is_replayed:
             self._live.lag_s = (self._clock.wall_ns() - _sent_ns(message)) / 1e9
         self._keep(self._names.message(message), len(payload), now_ns)
+
+    def _comes_back(self, header: Header) -> bool:
+        """Whether a life that was taken to be over goes on: what seemed to follow it, perhaps one stray message, is
+        silent, and this is news, not something that was long under way.
+        """
+        is_back = self._live.connection == "stale" and header.t0_wall_ns > self._retired[header.incarnation]
+        if is_back:
+            del self._retired[header.incarnation]
+        return is_back
 
     def _keep(self, message: Message, num_bytes: int, now_ns: int) -> None:
         if self.joined is not None:
@@ -187,7 +196,9 @@ class Follower:
         if self.joined is not None:
             self.joined.close(now_ns)
         if self._incarnation:
-            self._retired.append(self._incarnation)
+            self._retired[self._incarnation] = self._told_ns
+            if len(self._retired) > MAX_RETIRED:
+                del self._retired[next(iter(self._retired))]
         self._incarnation = header.incarnation
         heard_ns = self._clock.wall_ns()
         self._told_ns = header.t0_wall_ns if header.t0_wall_ns > 0 else heard_ns

@@ -1,0 +1,213 @@
+"""The overview: every source with its verdict, the worst first. Made anew at most once a second, for all who look."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from typing import Final
+
+from kvxray_storage import history
+from kvxray_storage.chunk import DamagedChunk
+from kvxray_storage.time_travel import NotStored
+
+from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.analysis.verdict import RANK, judge
+from kvxray_backend.analysis.verdict_signs import Signs, Verdict, percent
+from kvxray_backend.backend import Backend, Source
+from kvxray_backend.figure import Figure
+from kvxray_backend.figures import state_counts
+from kvxray_backend.live_state import LiveState
+from kvxray_backend.moments import Moment, iso_time_or_none
+from kvxray_backend.overview_evidence import evidence_view
+from kvxray_backend.overview_figures import overview_figures
+from kvxray_backend.overview_types import EngineView, FleetView, OverviewView, VerdictView
+from kvxray_backend.overview_windows import Before, before
+from kvxray_backend.stored_findings import finding_of
+from kvxray_backend.views import reading_of
+
+KEEP_S: Final = 1.0
+KEEP_BEFORE_S: Final = 3.0
+LATELY: Final = 5
+SKEWED: Final = 0.5
+
+
+class Overview:
+    """Answers `/api/overview` of one backend. What is stored moves slowly: it is read every few seconds only."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self._lock = threading.Lock()
+        self._made: tuple[float, OverviewView] | None = None
+        self._before: dict[str, tuple[float, tuple[Before, list[Finding]]]] = {}
+
+    def now(self) -> OverviewView:
+        with self._lock:
+            if self._made is None or time.monotonic() - self._made[0] >= KEEP_S:
+                self._made = time.monotonic(), self.at(Moment())
+            return self._made[1]
+
+    def at(self, moment: Moment, whose: str | None = None) -> OverviewView:
+        """whose: the source that an event's number is of; the others are told as they were when it happened, and not
+        at all where it is not known when that was.
+        """
+        theirs = self._time_of(whose, moment)
+        sources = self.backend.sources.items()
+        engines = [self._engine(source, moment if whose in (None, name) else theirs) for name, source in sources]
+        # Sources that are only stored have no present to worry about. Among equals the order stays, so that no row
+        # moves under the reader's hand.
+        is_past = {engine.source for engine in engines if moment.is_live and engine.state == "past"}
+        engines.sort(key=lambda engine: (engine.source in is_past, RANK[engine.verdict.status]))
+        return OverviewView(engines=engines, fleet=fleet_view(one for one in engines if one.source not in is_past))
+
+    def _time_of(self, whose: str | None, moment: Moment) -> Moment | str:
+        """That time, or why it is not known."""
+        if whose is None or whose not in self.backend.sources or moment.point is None:
+            return moment
+        self.backend.settle(self.backend.sources[whose], moment)
+        try:
+            return Moment(t_ns=self.backend.past.time_of(whose, moment))
+        except (NotStored, DamagedChunk) as error:
+            return str(error)
+
+    def _engine(self, source: Source, moment: Moment | str) -> EngineView:
+        live = source.live
+        if isinstance(moment, str):
+            return _absent(live, moment)
+        if moment.is_live:
+            return engine_view(live, *self._remembered(live))
+        try:
+            then = self.backend.past_at(source, moment)
+        except (NotStored, DamagedChunk) as error:
+            return _absent(live, str(error))
+        return engine_view(then, *self._stored(then))
+
+    def _remembered(self, live: LiveState) -> tuple[Before, list[Finding]]:
+        kept = self._before.get(live.source)
+        if kept is None or time.monotonic() - kept[0] >= KEEP_BEFORE_S:
+            kept = self._before[live.source] = time.monotonic(), self._stored(live)
+        return kept[1]
+
+    def _stored(self, live: LiveState) -> tuple[Before, list[Finding]]:
+        """What the event log tells: nothing while it cannot be written, since then it stands still."""
+        backend = self.backend
+        key = backend.epoch_key(live.source, live.epoch) if live.epoch is not None else None
+        if key is None or any(finding.kind == "storage" for finding in live.findings):
+            return Before(), []
+        now_ns = live.engine_time.t_ns
+        rows = history.findings(backend.database, live.source, "ended", 10 * LATELY)
+        over = [finding_of(row) for row in rows]
+        lately = [finding for finding in over if finding.ended_ns is not None and finding.ended_ns <= now_ns]
+        return before(backend.database, key, now_ns), lately[:LATELY]
+
+
+def _absent(live: LiveState, why: str) -> EngineView:
+    then = LiveState(live.source, at="")
+    then.connect("past", 0)
+    then.absence = why
+    return engine_view(then, Before(), [])
+
+
+def engine_view(live: LiveState, past: Before, lately: list[Finding]) -> EngineView:
+    """One source, as of one moment."""
+    with live.lock:
+        block_map = live.block_map
+        reading = reading_of(live, block_map) if block_map is not None else None
+        figures = overview_figures(reading, live.leaks, past) if reading is not None else {}
+        verdict = judge(Signs(live.connection, figures, live.findings, live.absence))
+        about = block_map.descriptor if block_map is not None else None
+        return EngineView(
+            source=live.source,
+            labels=dict(about.labels) if about else {},
+            model=about.model if about else "",
+            state=live.connection,
+            since=iso_time_or_none(live.since_ns),
+            at=live.at,
+            time=iso_time_or_none(live.state_ns),
+            epoch=live.epoch,
+            verdict=verdict_view(verdict, figures, live.findings),
+            usable_blocks=about.usable_blocks if about else None,
+            block_size=about.block_size if about else None,
+            bytes_per_block=about.bytes_per_block if about else None,
+            media=sorted({pool.medium for pool in about.pools}) if about else [],
+            counts=state_counts(reading) if reading is not None else {},
+            figures=figures,
+            gaps=live.counters.gaps,
+            drops=live.counters.drops,
+            bad_messages=live.counters.bad_messages,
+            findings=sorted(live.findings, key=lambda finding: finding.time_ns, reverse=True),
+            lately=lately,
+        )
+
+
+def verdict_view(verdict: Verdict, figures: dict[str, Figure], findings: Iterable[Finding]) -> VerdictView:
+    return VerdictView(
+        status=verdict.status,
+        cause=verdict.cause,
+        rule=verdict.rule,
+        sentence=verdict.sentence,
+        advice=verdict.advice,
+        evidence=[evidence_view(name, figures[name], findings) for name in verdict.evidence if name in figures],
+        also=list(verdict.also),
+        not_judged=list(verdict.not_judged),
+    )
+
+
+def fleet_view(followed: Iterable[EngineView]) -> FleetView:
+    """Usage between engines; the mean is of engines, not of blocks, as a router sees them."""
+    engines = list(followed)
+    used = {engine.source: value for engine in engines if (value := _value(engine, "used")) is not None}
+    spread, sentence = _skew(engines)
+    values: dict[str, tuple[float | None, str]] = {
+        "used_mean": (sum(used.values()) / len(used) if used else None, "ratio"),
+        "used_max": (max(used.values(), default=None), "ratio"),
+        "used_spread": (spread, "ratio"),
+        "running": (_sum(engines, "running"), "requests"),
+        "waiting": (_sum(engines, "waiting"), "requests"),
+    }
+    return FleetView(
+        figures={name: Figure.model_validate(_derived(*told)) for name, told in values.items()},
+        worst=engines[0].source if engines else None,
+        fullest=max(used, key=lambda name: used[name], default=None),
+        sentence=sentence,
+    )
+
+
+def _derived(value: float | None, unit: str) -> dict[str, object]:
+    return {"value": value, "unit": unit, "certainty": "derived"}
+
+
+def _skew(engines: list[EngineView]) -> tuple[float | None, str]:
+    """The widest spread of usage among engines of one model and role; wrong only where somebody waits meanwhile.
+    Prefill and decode pools differ by nature, and so do models.
+    """
+    groups: dict[tuple[str, str], list[EngineView]] = {}
+    for engine in engines:
+        if _value(engine, "used") is not None:
+            groups.setdefault((engine.model, engine.labels.get("role", "both")), []).append(engine)
+    worst: tuple[float | None, str] = (None, "")
+    for group in (group for group in groups.values() if len(group) > 1):
+        least, most = (pick(group, key=lambda one: _value(one, "used") or 0.0) for pick in (min, max))
+        low, high = _value(least, "used") or 0.0, _value(most, "used") or 0.0
+        if worst[0] is None or high - low > worst[0]:
+            waits = any(_value(engine, "waiting") for engine in group)
+            worst = high - low, _skew_sentence(least, low, most, high) if high - low > SKEWED and waits else ""
+    return worst
+
+
+def _skew_sentence(least: EngineView, low: float, most: EngineView, high: float) -> str:
+    return (
+        f"Requests wait though the load is uneven: {most.source} has {percent(high)} of its cache in use, "
+        f"{least.source} {percent(low)}."
+    )
+
+
+def _value(engine: EngineView, name: str) -> float | None:
+    figure = engine.figures.get(name)
+    return figure.value if figure is not None else None
+
+
+def _sum(engines: list[EngineView], name: str) -> float | None:
+    """None while it is not known of one of them: a part is not the whole."""
+    told = [value for engine in engines if (value := _value(engine, name)) is not None]
+    return sum(told) if told and len(told) == len(engines) else None

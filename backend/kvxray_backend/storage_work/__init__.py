@@ -1,0 +1,1 @@
+"""What `kvxray storage` and `kvxray replay` do, one job a module."""
