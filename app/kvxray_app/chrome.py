@@ -11,6 +11,7 @@ import streamlit as st
 
 ASSETS = Path(__file__).parent / "assets"
 
+# Captions are paler by their colour: Streamlit's opacity makes them, and links in them, too pale to read (WCAG AA).
 # The rail beside the map keeps its width while the map takes what is left; on narrow screens it goes below.
 _STYLE = """
 <style>
@@ -19,12 +20,17 @@ _STYLE = """
 *:has(> [data-testid="stHeaderLogo"])::after { content: "kvxray"; font-size: 1.2rem; font-weight: 650; }
 [data-testid="stMainBlockContainer"] { padding: 4.4rem 1.6rem 2rem; max-width: none; }
 [data-testid="stMainBlockContainer"] [data-testid="stVerticalBlock"] { gap: 0.72rem; }
+[data-testid="stCaptionContainer"] { opacity: 1; color: color-mix(in srgb, currentColor 74%, transparent); }
 .st-key-kx-map-row [data-testid="stHorizontalBlock"],
 .st-key-kx-request-row [data-testid="stHorizontalBlock"] { gap: 0.72rem; flex-wrap: nowrap; }
 .st-key-kx-map-row [data-testid="stColumn"]:last-child,
 .st-key-kx-request-row [data-testid="stColumn"]:last-child { flex: 0 0 350px; width: 350px; min-width: 0; }
 .st-key-kx-map-row [data-testid="stColumn"]:first-child,
 .st-key-kx-request-row [data-testid="stColumn"]:first-child { flex: 1 1 0; min-width: 0; }
+.st-key-kx-map-row [data-testid="stColumn"]:last-child div { height: 100%; }
+[data-testid="stMainBlockContainer"] .st-key-kx-head { gap: 0; }
+[data-testid="stMainBlockContainer"] h1 { padding-top: 0; }
+.st-key-time_bar { position: sticky; bottom: 0.5rem; z-index: 5; }
 @media (max-width: 1080px) {
   [data-testid="stMainBlockContainer"] { padding-left: 1rem; padding-right: 1rem; }
   .st-key-kx-map-row [data-testid="stHorizontalBlock"],
@@ -32,6 +38,8 @@ _STYLE = """
   .st-key-kx-map-row [data-testid="stColumn"]:last-child, .st-key-kx-request-row [data-testid="stColumn"]:last-child,
   .st-key-kx-map-row [data-testid="stColumn"]:first-child, .st-key-kx-request-row [data-testid="stColumn"]:first-child
   { flex: 1 1 auto; width: 100%; }
+  .st-key-kx-history-row [data-testid="stHorizontalBlock"]:has(> [data-testid="stColumn"]) { flex-direction: column; }
+  .st-key-kx-history-row [data-testid="stColumn"] { flex: 1 1 auto; width: 100%; }
 }
 </style>
 """

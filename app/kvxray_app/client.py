@@ -1,7 +1,8 @@
 """The page's only way to the backend: HTTP to the server that serves the page.
 
 Address and token are given by the backend as Streamlit secrets (`kvxray.url`, `kvxray.token`); run by itself the page
-takes `KVXRAY_HOST`, `KVXRAY_PORT` and `KVXRAY_TOKEN`. Answers are the JSON of the routes, unchanged.
+takes `KVXRAY_HOST`, `KVXRAY_PORT`, `KVXRAY_BASE_PATH` and `KVXRAY_TOKEN`. Answers are the JSON of the routes,
+unchanged.
 """
 
 from __future__ import annotations
@@ -70,4 +71,5 @@ def _address() -> tuple[str, str]:
         return str(given["url"]), str(given.get("token", ""))
     except (KeyError, FileNotFoundError):
         host, port = os.environ.get("KVXRAY_HOST", "127.0.0.1"), os.environ.get("KVXRAY_PORT", "8501")
-        return f"http://{host}:{port}", os.environ.get("KVXRAY_TOKEN", "")
+        base = os.environ.get("KVXRAY_BASE_PATH", "").strip().strip("/")
+        return f"http://{host}:{port}/{base}", os.environ.get("KVXRAY_TOKEN", "")

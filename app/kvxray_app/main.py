@@ -8,6 +8,8 @@ from kvxray_app.chrome import dress
 from kvxray_app.views.guide import guide
 from kvxray_app.views.history import history
 from kvxray_app.views.live import live
+from kvxray_app.views.overview import overview
+from kvxray_app.views.timelines import timelines_page
 
 
 def run() -> None:
@@ -15,6 +17,8 @@ def run() -> None:
     dress()
     pages = [
         st.Page(live, title="Live", url_path="live", default=True),
+        st.Page(overview, title="Overview", url_path="overview"),
+        st.Page(timelines_page, title="Timelines", url_path="timelines"),
         st.Page(history, title="History", url_path="history"),
         st.Page(guide, title="Guide", url_path="guide"),
     ]

@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
+
+from kvxray_app.client import BackendError, client
+from kvxray_app.components.live_component import Shown
+from kvxray_app.empty_state import no_engine
+
+
+def lay_out_chosen(lay_out: Callable[[Shown], None]) -> None:
+    """Lay out a live page of the source to show, or say that there is none yet. Without a backend the components say so
+    themselves, and try again.
+    """
+    try:
+        sources = client().sources()
+        name = choose_source(sources)
+    except BackendError:
+        lay_out(Shown(None))
+        return
+    if name is None:
+        no_engine()
+        return
+    lay_out(Shown.of(next(entry for entry in sources if entry["source"] == name)))
 
 
 def choose_source(sources: list[dict[str, Any]]) -> str | None:

@@ -23,9 +23,10 @@ class Palette:
     """All colours of one theme, as `#rrggbb` or `rgba(...)`.
 
     canvas, panel, raised: page, cards on it, and what floats above them. text_muted is for labels, text_faint for
-    hints: both stay readable on a panel (WCAG AA, 4.5 to 1). accent marks what can be pressed or is selected. The six
-    states of a block and `leaked` colour the map, its legend, badges and charts alike. glow flashes over a block that
-    just changed.
+    hints: both stay readable on a panel (WCAG AA, 4.5 to 1). accent marks what can be pressed or is selected, past
+    whatever tells that a page shows the past. The six states of a block and `leaked` colour the map, its legend, badges
+    and charts alike. scale_1 to scale_6 go from little to much: how many hold a block, how new it is. holder_1 to
+    holder_7 are for one holder each. glow flashes over a block that just changed.
     """
 
     canvas: str
@@ -41,6 +42,7 @@ class Palette:
     good: str
     warning: str
     critical: str
+    past: str
     unknown: str
     empty: str
     free: str
@@ -49,6 +51,21 @@ class Palette:
     shared: str
     leaked: str
     on_shared: str
+    scale_1: str
+    scale_2: str
+    scale_3: str
+    scale_4: str
+    scale_5: str
+    scale_6: str
+    holder_1: str
+    holder_2: str
+    holder_3: str
+    holder_4: str
+    holder_5: str
+    holder_6: str
+    holder_7: str
+    holder_others: str
+    holder_several: str
     glow: str
     veil: str
     shadow: str
@@ -68,6 +85,7 @@ LIGHT = Palette(
     good="#12804f",
     warning="#9a6100",
     critical="#c0123c",
+    past="#6a45cc",
     unknown="#8f83a8",
     empty="#e9edf3",
     free="#c3cbd9",
@@ -76,6 +94,21 @@ LIGHT = Palette(
     shared="#eea81c",
     leaked="#cf1444",
     on_shared="#2b1d00",
+    scale_1="#f3d34a",
+    scale_2="#9fc94f",
+    scale_3="#43a879",
+    scale_4="#2d7abc",
+    scale_5="#375a93",
+    scale_6="#3a2a66",
+    holder_1="#3a9bdc",
+    holder_2="#e69f00",
+    holder_3="#00805c",
+    holder_4="#e8d80c",
+    holder_5="#d36986",
+    holder_6="#c24e00",
+    holder_7="#2350b0",
+    holder_others="#9caab9",
+    holder_several="#17202e",
     glow="#ffffff",
     veil="rgba(255, 255, 255, 0.78)",
     shadow="rgba(23, 32, 46, 0.16)",
@@ -95,6 +128,7 @@ DARK = Palette(
     good="#4cc38a",
     warning="#f0b440",
     critical="#ff6b63",
+    past="#b79dff",
     unknown="#8d7fa8",
     empty="#1c2330",
     free="#37425a",
@@ -103,6 +137,21 @@ DARK = Palette(
     shared="#ffc24b",
     leaked="#ff5d55",
     on_shared="#2b1d00",
+    scale_1="#3a3f7d",
+    scale_2="#35639f",
+    scale_3="#1a8778",
+    scale_4="#4cb27f",
+    scale_5="#a5cf55",
+    scale_6="#ffe45c",
+    holder_1="#56b4e9",
+    holder_2="#e69f00",
+    holder_3="#009e73",
+    holder_4="#f0e442",
+    holder_5="#f9779c",
+    holder_6="#d55e00",
+    holder_7="#3f7fd8",
+    holder_others="#566379",
+    holder_several="#e8edf5",
     glow="#ffffff",
     veil="rgba(17, 22, 31, 0.76)",
     shadow="rgba(0, 0, 0, 0.5)",

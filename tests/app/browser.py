@@ -7,6 +7,9 @@ import shutil
 
 import pytest
 
+PATIENCE_MS = 90_000
+"""How long a page may take for what a test waits for: as long as a machine that is busy with other things needs."""
+
 CHROMIUM_FLAGS = [
     "--headless",
     "--no-sandbox",

@@ -19,13 +19,14 @@ from typing import Any
 import kvxray_app.components
 import numpy as np
 import uvicorn
+from kvxray_app.components.live_component import style
 from kvxray_app.theme import palettes
 from kvxray_app.words import glossary, tiles
+from kvxray_backend.routes.assets import ComponentFiles
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
-from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 HEADER = struct.Struct("<4sBBHIIdddIiIIQ")
@@ -43,16 +44,16 @@ window.mountComponent = async (name, data) => {
   if (!roots.has(name)) {
     const host = document.body.appendChild(document.createElement("div"));
     const root = host.attachShadow({ mode: "open" });
-    for (const part of ["base", name]) {
-      const css = await (await fetch(`/assets/kvxray/${part}.css`)).text();
-      root.append(Object.assign(document.createElement("style"), { textContent: css }));
-    }
+    const css = await (await fetch(`/style/${name}`)).text();
+    root.append(Object.assign(document.createElement("style"), { textContent: css }));
     root.append(Object.assign(document.createElement("div"), { className: "kx" }));
     roots.set(name, root);
     host.id = name;
   }
   const cleanup = mount({ parentElement: roots.get(name), data });
   cleanups.set(name, [...(cleanups.get(name) ?? []), cleanup]);
+  // Drawn once: what was mounted shows nothing that a reader never sees.
+  await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));
 };
 window.cleanUp = (name, call) => cleanups.get(name).at(call)();
 window.unmount = (name) => {
@@ -70,10 +71,8 @@ class ScriptedBackend:
     """Blocks as four byte columns (states, refs, fills, flags), an epoch, a position, and who watches them."""
 
     def __init__(self, num_blocks: int = 9, block_size: int = 16) -> None:
-        self.num_blocks, self.block_size = num_blocks, block_size
-        self.columns = np.zeros((4, num_blocks), np.uint8)
-        self.columns[0, 1:] = 1
-        self.columns[3, 0] = 2
+        self.block_size = block_size
+        self.resize(num_blocks)
         self.epoch, self.seq = 1, 100
         self.joined = True
         self.source_state = "connected"
@@ -81,6 +80,7 @@ class ScriptedBackend:
         self.events: list[dict[str, Any]] = []
         self.findings: list[dict[str, Any]] = []
         self.figures: dict[str, dict[str, Any]] = {}
+        self.descriptor: dict[str, Any] | None = None
         self.answers: dict[str, Any] = {}
         self.snapshots_served = 0
         self.asked: list[str] = []
@@ -89,6 +89,13 @@ class ScriptedBackend:
         self.url = ""
 
     # What tests do.
+
+    def resize(self, num_blocks: int) -> None:
+        """So many blocks, nothing written yet."""
+        self.num_blocks = num_blocks
+        self.columns = np.zeros((4, num_blocks), np.uint8)
+        self.columns[0, 1:] = 1
+        self.columns[3, 0] = 2
 
     def set_block(self, block: int, state: int, ref: int, slots: int, flags: int = 0) -> None:
         """Change a block without telling anybody."""
@@ -164,7 +171,7 @@ class ScriptedBackend:
             "drops": 0,
             "bad_messages": 0,
             "lag_s": figure(0.002, "seconds"),
-            "descriptor": None,
+            "descriptor": self.descriptor,
         }
 
     def _header(self, kind: int, seq_from: float, seq_to: float, count: int) -> bytes:
@@ -182,6 +189,8 @@ class ScriptedBackend:
         path = request.path_params["path"]
         self.asked.append(path)
         answer = self.answers.get(path)
+        if isinstance(answer, bytes):
+            return Response(answer, media_type="application/octet-stream")
         return JSONResponse({"error": "There is no such thing."}, 404) if answer is None else JSONResponse(answer)
 
     async def _live(self, websocket: WebSocket) -> None:
@@ -208,7 +217,8 @@ class ScriptedBackend:
             Route("/api/state/blocks", self._snapshot),
             WebSocketRoute("/api/live", self._live),
             Route("/api/{path:path}", self._answer),
-            Mount("/assets/kvxray", StaticFiles(directory=COMPONENTS)),
+            Route("/style/{name}", lambda request: PlainTextResponse(style(request.path_params["name"]))),
+            Mount("/assets/kvxray", ComponentFiles(COMPONENTS)),
         ]
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -1,86 +1,15 @@
-"""The block map in a real browser: where blocks are drawn, in which colour, and what pointing and keys do."""
+"""The block map in a real browser: what its colours tell, in each mode, and its legend."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import pytest
 from kvxray_app.theme import DARK
 from playwright.sync_api import Page
 
+from tests.app.map_probe import ACTIVE, CORNER, LEAKED, LEAKED_ONLY, PIXEL, PIXEL_LOW, SHARED, choose, details_of
 from tests.app.scripted_backend import ScriptedBackend
 
 pytestmark = pytest.mark.browser
-
-Mount = Callable[..., None]
-LEAKED, LEAKED_ONLY = 1, 8
-EMPTY, FREE, CACHED, ACTIVE, SHARED = 1, 2, 3, 4, 5
-
-# The colour in the middle of a cell, low down: below the number, within the slots written of a full block.
-PIXEL = """block => {
-  const canvas = inside("block_map", ".blocks");
-  const box = canvas.getBoundingClientRect();
-  const { x, y } = __kvxray.map.cellCentre(block);
-  const [r, g, b] = canvas.getContext("2d").getImageData(x - box.left - scrollX, y - box.top - scrollY, 1, 1).data;
-  return "#" + [r, g, b].map(part => part.toString(16).padStart(2, "0")).join("");
-}"""
-
-# Near the upper right corner of a cell, and below its middle.
-CORNER, PIXEL_LOW = (
-    PIXEL.replace(
-        "const { x, y } = __kvxray.map.cellCentre(block);",
-        "const [at, first, second] = [block, 1, 2].map(id => __kvxray.map.cellCentre(id));"
-        "const side = second.x - first.x;"
-        f"const [x, y] = [at.x + {across} * side, at.y + {down} * side];",
-    )
-    for across, down in ((0.4, -0.4), (0, 0.3))
-)
-
-LAYOUTS = """async cases => {
-  const { MapLayout } = await import("/assets/kvxray/map_layout.js");
-  return cases.map(([number, hole, width, height, margin]) => {
-    const layout = new MapLayout(number, hole, width, height, margin);
-    const seen = new Set();
-    const wrong = [];
-    for (let block = 0; block < number; block++) {
-      if (block === hole) continue;
-      const [x, y, w, h] = layout.box(block);
-      const inside = x >= margin && y >= margin && x + w <= width - margin + 1 && y + h <= height - margin + 1;
-      const found = layout.blockAt(x + w / 2, y + h / 2);
-      if (layout.grid.size >= 1 && (!inside || found !== block)) wrong.push(block);
-      seen.add(layout.cellOf(block));
-    }
-    return { wrong, cells: seen.size, size: layout.grid.size };
-  });
-}"""
-
-
-@pytest.fixture
-def painted(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
-    """A map whose blocks 1 to 5 are in five different states."""
-    for block, (state, ref, slots) in enumerate(
-        [(EMPTY, 0, 0), (FREE, 0, 0), (CACHED, 0, 16), (ACTIVE, 1, 16), (SHARED, 3, 16)], start=1
-    ):
-        backend.set_block(block, state, ref, slots)
-    mount("block_map")
-    page.wait_for_function("__kvxray.map.cellCentre(1) !== null")
-
-
-def test_every_block_has_a_cell_of_its_own_that_points_back_to_it(page: Page) -> None:
-    cases = [
-        [number, hole, width, height, 4]
-        for number, hole in [(2, 0), (9, 0), (100, -1), (1024, 0), (1025, 512), (32_768, 0), (200_000, 0)]
-        for width, height in [(850, 400), (320, 640), (1500, 560), (3001, 1117)]
-    ]
-    for case, layout in zip(cases, page.evaluate(LAYOUTS, cases), strict=True):
-        assert layout["wrong"] == [], case
-        assert layout["cells"] == case[0] - (case[1] >= 0), case
-
-
-def test_a_million_blocks_fit_a_small_map(page: Page) -> None:
-    (layout,) = page.evaluate(LAYOUTS, [[1_000_001, 0, 850, 400, 4]])
-    assert layout["cells"] == 1_000_000
-    assert 0 < layout["size"] < 1
 
 
 @pytest.mark.usefixtures("painted")
@@ -129,164 +58,109 @@ def test_leaked_block_that_the_living_hold_as_well_keeps_its_colour_and_gets_a_c
     assert page.evaluate(PIXEL_LOW, 4) not in (DARK.active, DARK.shared)
 
 
-@pytest.mark.usefixtures("painted")
-def test_card_tells_how_many_of_its_holders_have_ended(page: Page, backend: ScriptedBackend) -> None:
-    for block, flags, words in (
-        (5, LEAKED, "a holder has ended and still holds it"),
-        (5, LEAKED | LEAKED_ONLY, "all its holders have ended"),
-    ):
-        backend.set_block(block, SHARED, 3, 16, flags)
-        backend.send_delta([block])
-        centre = page.evaluate("block => __kvxray.map.cellCentre(block)", block)
-        page.mouse.move(centre["x"], centre["y"])
-        page.wait_for_function("words => inside('block_map', '.card').textContent.includes(words)", arg=words)
+@pytest.mark.usefixtures("many")
+def test_pressed_class_of_the_legend_stands_out(page: Page) -> None:
+    shared, cached = 450, 250
+    assert page.evaluate(PIXEL_LOW, shared) == DARK.shared
+    page.evaluate("inside('block_map', '.chip[data-state=cached]').click()")
+    page.wait_for_function(f"({PIXEL_LOW})({shared}) !== '{DARK.shared}'")
+    assert page.evaluate(PIXEL_LOW, cached) == DARK.cached
+    page.evaluate("inside('block_map', '.chip[data-state=cached]').click()")
+    page.wait_for_function(f"({PIXEL_LOW})({shared}) === '{DARK.shared}'")
+
+
+@pytest.mark.usefixtures("many")
+def test_colours_tell_references_when_asked_to(page: Page, backend: ScriptedBackend) -> None:
+    choose(page, "references")
+    backend.set_block(10, SHARED, 12, 16)
+    backend.send_delta([10])
+    page.wait_for_function(f"({PIXEL_LOW})(10) === '{DARK.scale_5}'")
+    page.wait_for_function("inside('block_map', '.legend').innerText.includes('9–16')")
+    page.wait_for_function("location.search === '?mode=references'")
 
 
 @pytest.mark.usefixtures("painted")
-def test_pointing_tells_what_a_block_is(page: Page) -> None:
-    centre = page.evaluate("__kvxray.map.cellCentre(5)")
-    page.mouse.move(centre["x"], centre["y"])
-    page.wait_for_function("!inside('block_map', '.card').hidden")
-    card = page.evaluate("inside('block_map', '.card').innerText")
-    assert card.split("\n")[-2:] == ["held by 3", "16 of 16 slots written"]
-    assert card.startswith("Block 5")
-    page.mouse.move(2, 2)
-    page.wait_for_function("inside('block_map', '.card').hidden")
+def test_colours_tell_ages_when_asked_to(page: Page, backend: ScriptedBackend) -> None:
+    backend.answers["state/details"] = details_of(backend, {3: 99, 4: 100, 5: 360_000}, {})
+    choose(page, "age")
+    page.wait_for_function(f"({PIXEL_LOW})(3) === '{DARK.scale_6}'")
+    shown = [page.evaluate(PIXEL_LOW, block) for block in (1, 4, 5)]
+    assert shown == [DARK.empty, DARK.scale_5, DARK.scale_1]
 
 
 @pytest.mark.usefixtures("painted")
-def test_click_selects_and_the_address_names_the_block(page: Page) -> None:
-    centre = page.evaluate("__kvxray.map.cellCentre(4)")
-    page.mouse.click(centre["x"], centre["y"])
-    page.wait_for_function("location.search === '?block=4'")
-
-
-@pytest.mark.usefixtures("painted")
-def test_keys_move_select_and_let_go(page: Page) -> None:
-    page.evaluate("inside('block_map', '.over').focus()")
-    for key in ("ArrowRight", "ArrowRight", "ArrowRight", "Enter"):
-        page.keyboard.press(key)
-    assert page.evaluate("location.search") == "?block=3"
-    assert page.evaluate("inside('block_map', '.sr-only').textContent").startswith("Block 3, cached")
-    page.keyboard.press("End")
-    page.keyboard.press("Enter")
-    assert page.evaluate("location.search") == "?block=8"
-    page.keyboard.press("Escape")
-    assert page.evaluate("location.search") == ""
-
-
-@pytest.mark.usefixtures("painted")
-def test_card_follows_the_keyboard_until_the_pointer_moves(page: Page) -> None:
-    title = "inside('block_map', '.card b').textContent"
-    centre = page.evaluate("__kvxray.map.cellCentre(5)")
-    page.mouse.move(centre["x"], centre["y"])
-    page.wait_for_function(f"{title} === 'Block 5'")
-    page.evaluate("inside('block_map', '.over').focus()")
-    page.keyboard.press("End")
-    page.wait_for_function(f"{title} === 'Block 8'")
-    page.keyboard.press("ArrowLeft")
-    page.wait_for_function(f"{title} === 'Block 7'")
-    page.mouse.move(centre["x"] + 3, centre["y"])
-    page.wait_for_function(f"{title} === 'Block 5'")
-
-
-@pytest.mark.usefixtures("painted")
-def test_escape_lets_go_anywhere_but_where_somebody_types(page: Page) -> None:
-    centre = page.evaluate("__kvxray.map.cellCentre(4)")
-    page.mouse.click(centre["x"], centre["y"])
-    page.wait_for_function("location.search === '?block=4'")
-    page.evaluate("document.body.appendChild(document.createElement('input')).focus()")
-    page.keyboard.press("Escape")
-    assert page.evaluate("location.search") == "?block=4"
-    page.evaluate("document.querySelector('input').remove()")
-    page.keyboard.press("Escape")
-    page.wait_for_function("location.search === ''")
-
-
-def test_permalink_opens_on_its_block(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
-    page.goto(f"{backend.url}/?block=6")
-    page.wait_for_function("window.ready")
-    backend.answers["blocks/6"] = block_answer(6)
-    mount("inspector")
-    page.wait_for_function("inside('inspector', 'h2').textContent === 'Block 6'")
-    page.wait_for_function("inside('inspector', '.holders').textContent.includes('agent-1')")
-
-
-def test_inspector_shows_the_maps_state_and_asks_again_for_the_rest(
-    page: Page, backend: ScriptedBackend, mount: Mount
-) -> None:
+def test_colours_tell_holders_when_asked_to(page: Page, backend: ScriptedBackend) -> None:
+    several = 2**32 - 2
+    backend.answers["state/details"] = details_of(backend, {}, {4: 7, 5: several, 6: 8})
     backend.set_block(6, ACTIVE, 1, 16)
-    backend.answers["blocks/6"] = block_answer(6)
-    mount("block_map")
-    mount("inspector")
-    centre = page.evaluate("__kvxray.map.cellCentre(6)")
-    page.mouse.click(centre["x"], centre["y"])
-    freshness = "inside('inspector', '.freshness').textContent"
-    page.wait_for_function(f"{freshness} === 'up to date'")
-
-    backend.set_block(6, SHARED, 2, 16)
-    backend.send_delta([6])
-    page.wait_for_function("inside('inspector', '.state').textContent === 'shared'")
-    page.wait_for_function(f"{freshness} === 'catching up'")
-    backend.answers["blocks/6"] = block_answer(6, state="shared", holders=("agent-1", "agent-2"))
-    backend.send_delta([6])
-    page.wait_for_function(f"{freshness} === 'up to date'")
-    assert "agent-2" in page.evaluate("inside('inspector', '.holders').textContent")
+    backend.set_block(7, ACTIVE, 1, 16)  # held since the answer
+    backend.send_delta([6, 7])
+    choose(page, "holder")
+    page.wait_for_function(f"({PIXEL_LOW})(5) === '{DARK.holder_several}'")
+    shown = [page.evaluate(PIXEL_LOW, block) for block in (3, 4, 6)]
+    assert shown == [DARK.empty, DARK.holder_1, DARK.holder_2]
+    assert page.evaluate(PIXEL_LOW, 7) not in (DARK.empty, DARK.holder_1, DARK.holder_2, DARK.holder_others)
+    legend = page.evaluate("inside('block_map', '.legend').innerText").split()
+    assert legend == ["agent-7", "1", "agent-8", "1", "others", "0", "several", "1", "nobody", "4", "unknown", "1"]
+    page.locator("#block_map .chip", has_text="unknown").hover()
+    page.wait_for_function("inside('block_map', '.kx-tip').textContent.includes('or the next answer tells')")
 
 
-def test_inspector_says_in_the_backends_words_what_it_cannot_show(
-    page: Page, backend: ScriptedBackend, mount: Mount
-) -> None:
-    page.goto(f"{backend.url}/?block=777")
-    page.wait_for_function("window.ready")
-    mount("inspector")
-    page.wait_for_function("inside('inspector', '.problem').textContent === 'There is no such thing.'")
-    assert page.evaluate("inside('inspector', '.body').hidden"), "nothing but the reason"
+@pytest.mark.usefixtures("painted")
+def test_a_mode_without_data_says_why(page: Page, backend: ScriptedBackend) -> None:
+    words = "inside('block_map', '#kx-map-help').textContent"
+    choose(page, "age")
+    page.wait_for_function(f"{words} === 'There is no such thing.'")  # the backend's own sentence
+    assert page.evaluate(PIXEL_LOW, 4) not in [getattr(DARK, f"scale_{step}") for step in range(1, 7)]
+    backend.answers["state/details"] = details_of(backend, {}, {}, known=False)
+    choose(page, "holder")
+    page.wait_for_function(f"{words}.startsWith('Who holds blocks is not known')")
 
 
-def test_inspector_says_what_the_null_block_is(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
-    page.goto(f"{backend.url}/?block=0")
-    page.wait_for_function("window.ready")
-    backend.answers["blocks/0"] = block_answer(0)
-    mount("inspector")
-    page.wait_for_function("inside('inspector', '.problem').textContent.startsWith('This is the null block')")
+@pytest.mark.usefixtures("painted")
+def test_colours_tell_tenants_where_requests_name_them(page: Page, backend: ScriptedBackend) -> None:
+    for block in (6, 7, 8):
+        backend.set_block(block, ACTIVE, 1, 16)
+    backend.send_delta([6, 7, 8])
+    backend.answers["state/details"] = details_of(backend, {}, {}, tenants={4: 5, 5: 3, 6: 6, 7: 2, 8: 0})
+    choose(page, "tenant")
+    page.wait_for_function(f"({PIXEL_LOW})(5) === '{DARK.holder_several}'")
+    shown = [page.evaluate(PIXEL_LOW, block) for block in (3, 4, 6, 7)]
+    assert shown == [DARK.empty, DARK.holder_1, DARK.holder_2, DARK.free]
+    legend = page.evaluate("inside('block_map', '.legend').innerText").split("\n")
+    assert [" ".join(chip.split()) for chip in legend if chip.strip()] == [
+        *("aaaaaaaa…aaaa", "1", "bbbbbbbb…bbbb", "1", "others", "0", "several", "1", "not told", "1", "nobody", "3"),
+        *("unknown", "1"),
+    ]
 
 
-def test_inspector_says_how_many_holders_have_ended_and_what_is_missing(
-    page: Page, backend: ScriptedBackend, mount: Mount
-) -> None:
-    backend.set_block(6, SHARED, 2, 16, flags=1)
-    answer = block_answer(6, state="shared", holders=("agent-1", "agent-2"))
-    holders: list[dict[str, object]] = answer["holders"]  # type: ignore[assignment]
-    holders[0] |= {"status": "aborted", "leaked": True}
-    backend.answers["blocks/6"] = answer
-    page.goto(f"{backend.url}/?block=6")
-    page.wait_for_function("window.ready")
-    mount("inspector")
-    words = "1 of 2 holders has ended and still holds it; the others live."
-    page.wait_for_function("words => inside('inspector', '.meaning').textContent === words", arg=words)
-    assert "none, first block of its prompt" in page.evaluate("inside('inspector', 'dl').textContent")
+@pytest.mark.usefixtures("painted")
+def test_where_no_request_names_a_tenant_the_map_says_so(page: Page, backend: ScriptedBackend) -> None:
+    backend.answers["state/details"] = details_of(backend, {}, {4: 7})
+    choose(page, "tenant")
+    words = "inside('block_map', '#kx-map-help').textContent"
+    page.wait_for_function(f"{words} === 'No request says for which tenant it is.'")
+    assert [page.evaluate(PIXEL_LOW, block) for block in (3, 4)] == [DARK.empty, DARK.free]
+    legend = "inside('block_map', '.legend').innerText.split(/\\s+/).join(' ')"
+    page.wait_for_function(f"{legend} === 'not told 1 nobody 6 unknown 1'")
 
 
-def block_answer(block: int, state: str = "active", holders: tuple[str, ...] = ("agent-1",)) -> dict[str, object]:
-    age = {"value": 3.0, "unit": "seconds", "certainty": "exact", "since_seq": None, "taints": []}
-    return {
-        "block_id": block,
-        "state": state,
-        "ref_cnt": {**age, "value": len(holders)},
-        "slots": {**age, "value": 16},
-        "block_hash": "ab" * 32,
-        "parent_block_hash": None,
-        "group": 0,
-        "medium": "GPU",
-        "holders": [
-            {"holder": at, "request_id": name, "kind": "request", "status": "running", "leaked": False}
-            for at, name in enumerate(holders)
-        ],
-        "allocated_at": "2026-01-01T00:00:00.000Z",
-        "last_event_at": "2026-01-01T00:00:01.000Z",
-        "age_s": age,
-        "idle_s": age,
-        "history": [],
-        "taints": [],
+@pytest.mark.usefixtures("painted")
+def test_colours_tell_the_memory_that_blocks_lie_in(page: Page, backend: ScriptedBackend) -> None:
+    words = "inside('block_map', '#kx-map-help').textContent"
+    choose(page, "medium")
+    page.wait_for_function(f"{words} === 'The source does not tell in which memory its blocks lie.'")
+    pools = [("GPU", 0, 6), ("CPU", 6, 2)]
+    backend.descriptor = {
+        "num_blocks": 9,
+        "null_block": 0,
+        "block_size": 16,
+        "pools": [{"medium": name, "name": name, "first_block_id": at, "num_blocks": n} for name, at, n in pools],
     }
+    backend.send_summary()
+    page.wait_for_function(f"({PIXEL_LOW})(1) === '{DARK.holder_1}'")
+    shown = [page.evaluate(PIXEL_LOW, block) for block in (5, 6, 7)]
+    assert shown == [DARK.holder_1, DARK.holder_2, DARK.holder_2]
+    legend = "inside('block_map', '.legend').innerText.split(/\\s+/).join(' ')"
+    page.wait_for_function(f"{legend} === 'GPU 5 CPU 2 unknown 1'")
+    assert page.evaluate("inside('block_map', '.legend [aria-pressed=true]')") is None

@@ -73,6 +73,50 @@ def test_blocks_tokens_and_bytes_are_one_switch(page: Page, backend: ScriptedBac
     wait_for_tile(page, "leaked", ".value", "1")
 
 
+def descriptor(kv_cache_dtype: str, bytes_per_block: int, bytes_per_block_fp16: int) -> dict[str, Any]:
+    """Of 640 blocks to use, as SmolLM2's engine tells it."""
+    return {
+        "num_blocks": 641, "null_block": 0, "block_size": 16, "model": "SmolLM2", "kv_cache_dtype": kv_cache_dtype,
+        "bytes_per_block": bytes_per_block, "bytes_per_block_fp16": bytes_per_block_fp16,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (descriptor("int4", 103_680, 368_640), "int4: 3.6× the blocks of fp16"),
+        (descriptor("float32", 737_280, 368_640), "fp32: 0.5× the blocks of fp16"),
+        (descriptor("bfloat16", 368_640, 368_640), "bf16"),
+        (descriptor("int4", 0, 0), "int4"),
+        (descriptor("none", 0, 0), ""),
+        (None, ""),
+    ],
+)
+def test_capacity_says_what_the_dtype_of_the_cache_gains(
+    page: Page, backend: ScriptedBackend, mount: Mount, told: dict[str, Any] | None, shown: str
+) -> None:
+    backend.descriptor = told
+    mount("kpi_tiles")
+    page.wait_for_function("text => inside('kpi_tiles', '.capacity').textContent === text", arg=shown)
+
+
+def test_capacity_in_full_is_in_the_tooltips(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    backend.descriptor = descriptor("int4", 103_680, 368_640)
+    mount("kpi_tiles")
+    mount("health_line")
+    page.wait_for_function("inside('kpi_tiles', '.capacity').textContent")
+    lines = [
+        "Capacity: 640 blocks = 10,240 tokens = 63.3 MiB.",
+        "A block of 16 tokens takes 101.3 KiB in int4, scales and all; in fp16 it would take 360.0 KiB.",
+        "For the same bytes: 3.56 times the blocks of fp16.",
+    ]
+    for component, node in (("kpi_tiles", "[data-key=used]"), ("health_line", ".muted")):
+        page.evaluate("([c, n]) => inside(c, n).focus()", [component, node])
+        told = page.evaluate("c => [...inside(c, '.kx-tip').children].map(line => line.textContent)", component)
+        assert [line for line in told if line in lines] == lines
+    page.wait_for_function("inside('health_line', '.muted').textContent.endsWith('640 blocks of 16 tokens  ·  int4')")
+
+
 def test_spoiled_figure_names_what_spoils_it(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
     backend.findings = [finding("f1", sentence="12 messages never arrived.")]
     backend.figures = {"used": {**figure(0.5, "ratio"), "taints": ["f1"]}}
@@ -180,7 +224,10 @@ def test_finding_is_a_sentence_that_shows_its_blocks(page: Page, backend: Script
     backend.findings = [finding(f"f{at}", sentence=f"Request {at} still holds 2 blocks.") for at in range(4)]
     backend.send_summary()
     page.wait_for_function("inside('findings_banner', '.findings').textContent.includes('still holds 2 blocks.')")
-    assert "Show 2 more findings" in page.evaluate("inside('findings_banner', '.more').textContent")
+    assert "Show 3 more findings" in page.evaluate("inside('findings_banner', '.more').textContent")
+    page.set_viewport_size({"width": 1000, "height": 1000})  # room for one more
+    backend.send_summary()
+    page.wait_for_function("inside('findings_banner', '.more').textContent === 'Show 2 more findings'")
     page.evaluate("inside('findings_banner', 'li button').click()")
     page.wait_for_function("inside('block_map', '.lit').textContent.startsWith('leak · 2 blocks')")
     backend.findings = []
@@ -223,7 +270,7 @@ def test_what_one_action_did_to_many_blocks_is_one_line_that_opens(
     page.wait_for_function(f"({texts}).length === 2")
     run = page.evaluate(f"({texts})[1]")
     assert run.split() == ["BlockFreed", "×5", "r", "finish"]
-    page.evaluate("inside('event_tail', 'li:nth-child(2) button').click()")
+    page.evaluate("inside('event_tail', 'li:nth-child(2) .what button').click()")
     page.wait_for_function(f"({texts}).length === 7")
     assert "block 0" in page.evaluate(f"({texts})[2]")
 

@@ -50,13 +50,30 @@ def contrast(one: str, other: str) -> float:
     return (lights[1] + 0.05) / (lights[0] + 0.05)
 
 
+# What the map tells apart by colour alone in each of its modes.
+TOLD_APART = {
+    "states": (*BLOCK_STATES, "leaked"),
+    "steps": ("unknown", "empty", *(f"scale_{step}" for step in range(1, 7))),
+    "holders": ("unknown", "empty", *(f"holder_{at}" for at in range(1, 8)), "holder_others", "holder_several"),
+}
+
+
 @pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
 @pytest.mark.parametrize("eyes", EYES)
-def test_states_stay_apart(palette: Palette, eyes: str) -> None:
-    colours = {name: getattr(palette, name) for name in (*BLOCK_STATES, "leaked")}
+@pytest.mark.parametrize("names", TOLD_APART.values(), ids=TOLD_APART)
+def test_colours_of_the_map_stay_apart(names: tuple[str, ...], palette: Palette, eyes: str) -> None:
+    colours = {name: getattr(palette, name) for name in names}
     for one, other in itertools.combinations(colours, 2):
         distance = math.dist(seen(colours[one], eyes), seen(colours[other], eyes))
         assert distance > 11, f"{one} and {other} look alike: {distance:.1f}"
+
+
+@pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)
+@pytest.mark.parametrize("eyes", EYES)
+def test_steps_of_the_scale_grow_away_from_the_panel(palette: Palette, eyes: str) -> None:
+    ground = seen(palette.panel, eyes)[0]
+    contrasts = [abs(seen(getattr(palette, f"scale_{step}"), eyes)[0] - ground) for step in range(1, 7)]
+    assert contrasts == sorted(contrasts)
 
 
 @pytest.mark.parametrize("palette", PALETTES.values(), ids=PALETTES)

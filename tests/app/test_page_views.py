@@ -52,7 +52,7 @@ def history_page() -> AppTest:
 
         history()
 
-    page = AppTest.from_function(script, default_timeout=30).run()
+    page = AppTest.from_function(script, default_timeout=90).run()
     assert not page.exception
     return page
 
@@ -93,7 +93,7 @@ def test_live_page_without_sources_says_what_to_do(backend: AnsweringBackend) ->
         live()
 
     backend.names = []
-    page = AppTest.from_function(script, default_timeout=30).run()
+    page = AppTest.from_function(script, default_timeout=90).run()
     assert not page.exception
     assert "kvxray serve --source NAME=EVENTS,REPLAY" in html_of(page)
 
@@ -134,9 +134,24 @@ def test_live_page_draws_itself_whatever_the_backend_says(backend: AnsweringBack
         live()
 
     backend.failing = failing
-    page = AppTest.from_function(script, default_timeout=30).run()
+    page = AppTest.from_function(script, default_timeout=90).run()
     assert not page.exception
     assert not page.segmented_control
+
+
+@pytest.mark.parametrize(("failing", "names"), [(False, ["demo"]), (True, ["demo"]), (False, [])])
+def test_timelines_draw_themselves_whatever_the_backend_says(
+    backend: AnsweringBackend, failing: bool, names: list[str]
+) -> None:
+    def script() -> None:
+        from kvxray_app.views.timelines import timelines_page
+
+        timelines_page()
+
+    backend.failing, backend.names = failing, names
+    page = AppTest.from_function(script, default_timeout=90).run()
+    assert not page.exception
+    assert ("No engine to follow yet" in html_of(page)) == (not names)
 
 
 def test_switch_appears_only_when_there_is_a_choice_of_sources(backend: AnsweringBackend) -> None:
@@ -153,7 +168,7 @@ def test_guide_draws_itself() -> None:
 
         guide()
 
-    assert not AppTest.from_function(script, default_timeout=30).run().exception
+    assert not AppTest.from_function(script, default_timeout=90).run().exception
 
 
 def test_plain_text_stays_plain() -> None:
@@ -189,6 +204,7 @@ def epoch(number: int, ended: bool = False) -> dict[str, Any]:
         "ended_at": "2026-01-01T00:30:00Z" if ended else None,
         "first_seq": f"{number}.0",
         "last_seq": f"{number}.99",
+        "unfinished_import": False,
     }
 
 

@@ -17,7 +17,8 @@ import httpx2
 import psutil
 
 T = TypeVar("T")
-START_S = 120.0
+START_S = 180.0
+WAIT_S = 90.0
 
 
 class DemoRig:
@@ -49,6 +50,17 @@ class DemoRig:
         self._start("serve", "--port", "0", "--source", self.source)
         self._find_address()
 
+    def start_replay(self, file: Path) -> None:
+        """Backend and page on a file of history alone."""
+        self._start("replay", str(file), "--port", "0")
+        self._find_address()
+
+    def export(self, file: Path, *options: str) -> None:
+        """The history into a file, while the backend goes on; all of it unless the options say otherwise."""
+        command = [sys.executable, "-m", "kvxray_backend.cli", "storage", "export", str(file), *options]
+        environment = os.environ | {"KVXRAY_DATA_DIR": str(self.folder / "data")}
+        subprocess.run(command, check=True, env=environment, timeout=START_S)
+
     def kill_engine(self) -> None:
         """As a crash would."""
         self._engine().kill()
@@ -64,11 +76,11 @@ class DemoRig:
         """Ask what was started last to end, and see that it does."""
         process = self.processes.pop()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0, self.log()
+        assert process.wait(WAIT_S) == 0, self.log()
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON of a route."""
-        response = httpx2.get(f"{self.url}/api/{path}", params=query, timeout=20)
+        response = httpx2.get(f"{self.url}/api/{path}", params=query, timeout=WAIT_S)
         response.raise_for_status()
         return response.json()
 
@@ -80,7 +92,7 @@ class DemoRig:
             family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
             for member in family:
                 member.kill()
-            process.wait(30)
+            process.wait(WAIT_S)
 
     def _start(self, *arguments: str) -> None:
         command = [sys.executable, "-m", "kvxray_backend.cli", *arguments]
@@ -118,7 +130,7 @@ def free_ports(number: int) -> list[int]:
     return ports
 
 
-def until(condition: Callable[[], T], timeout_s: float = 30.0) -> T:
+def until(condition: Callable[[], T], timeout_s: float = WAIT_S) -> T:
     """What the condition says once it says something true."""
     deadline = time.monotonic() + timeout_s
     while not (found := condition()):

@@ -28,8 +28,23 @@ export async function getJson(path, query, signal) {
     if (cause.name === "AbortError") throw cause;
     throw Object.assign(new Error("The backend does not answer."), { status: 0 });
   }
+  const body = response.ok ? await response.json().catch(() => null) : null;
+  if (body === null) throw await refusal(response);
+  return body;
+}
+
+/** The Error that an answer of the backend means: its one sentence, with `.status`. */
+export async function refusal(response) {
   const body = await response.json().catch(() => null);
-  if (response.ok && body !== null) return body;
   const sentence = body?.error ?? `The backend answered ${response.status}.`;
-  throw Object.assign(new Error(sentence), { status: response.status });
+  return Object.assign(new Error(sentence), { status: response.status });
+}
+
+/** Send JSON (POST) or nothing (DELETE) to a route. Throws as `getJson` does. */
+export async function sendJson(method, path, query, body) {
+  const headers = body === undefined ? {} : { "content-type": "application/json" };
+  const sent = body === undefined ? undefined : JSON.stringify(body);
+  const response = await fetch(apiUrl(path, query), { method, headers, body: sent }).catch(() => null);
+  if (!response) throw Object.assign(new Error("The backend does not answer."), { status: 0 });
+  if (!response.ok) throw await refusal(response);
 }

@@ -57,12 +57,14 @@ export class BlockCard {
     this.node = el("div", { class: "card", hidden: true });
   }
 
-  show(table, block, place) {
+  /** `lines`: what else is known of the block. */
+  show(table, block, place, lines = []) {
     const [title, state, ...facts] = factsOf(table, block);
     const swatch = el("i", { class: "swatch", ...swatchOf(table, block) });
     this.node.replaceChildren(
       el("div", { class: "card-head" }, swatch, el("b", {}, title), el("span", { class: "muted" }, state)),
       ...facts.map((fact) => el("div", {}, fact)),
+      ...lines.map((line) => el("div", { class: "line" }, line)),
     );
     this.node.hidden = false;
     this.#place(...place);

@@ -1,44 +1,52 @@
-// The block map: one cell a block, coloured by state, drawn on two canvases (blocks, and what lies over them).
-// Hover for a card, click or Enter to inspect, arrows to move. Draws only in animation frames and only when
-// something changed.
+// The block map: one cell a block, coloured by state or by what else is asked for, with its legend. Hover for a card, click
+// or Enter to inspect, arrows to move, wheel or + and - to enlarge, drag to move or to mark, o to lay it out by prefix or by
+// id. Where the page compares two moments it shows both, side by side, with what differs between them.
 
-import { BlockCard, factsOf } from "./block_facts.js";
+import { factsOf } from "./block_facts.js";
+import { Comparison } from "./comparison.js";
 import { el, setAttribute, setText } from "./elements.js";
 import { onEscape } from "./escape_key.js";
 import { count, plural } from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
-import { MapLayout } from "./map_layout.js";
-import { MapOverlay } from "./map_overlay.js";
-import { painterFor } from "./map_painter.js";
-import { Legend, MapNotice, Readout } from "./map_words.js";
-import { prefersStillness } from "./theme.js";
+import { ChosenBlocks } from "./map_chosen.js";
+import { LAYOUT_KEY, ZoomControls, layoutSwitch, modeSwitch, zoomOfKey } from "./map_controls.js";
+import { MapFocus } from "./map_focus.js";
+import { WHOLE } from "./map_layout.js";
+import { Legend } from "./map_legend.js";
+import { MapOrder } from "./map_order.js";
+import { MapPane } from "./map_pane.js";
+import { RangeCard } from "./map_range.js";
+import { LAYOUTS, mapViewFor } from "./map_view.js";
+import { MapNotice, Readout } from "./map_words.js";
 import { onUnit } from "./units.js";
 
-const MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-const MARGIN = 4; // CSS pixels by which the canvases stand out of the stage, as in block_map.css
-const GLOW_STEP_MS = 33; // a glow fades at 30 frames a second: enough for the eye, half the work
 const HELP = [
-  [9, "Each square is a block. Its filled part shows the slots written, its number how many hold it."],
-  [1, "Each square is a block, coloured by its state."],
+  [9, "Each square is a block: filled as far as it is written, numbered when shared."],
+  [1, "Each square is a block, coloured as the legend says."],
   [0, "More blocks than pixels: the colours of neighbours blend."],
 ];
 
 class BlockMap extends LiveView {
   constructor(context) {
     super(context);
-    this.layout = null;
-    this.changed = null; // what to paint in the next frame: arrays of block ids, or "all"
     this.hover = null;
     this.cursor = null; // the block that the keyboard is on
+    this.view = mapViewFor(this.data.source);
+    this.focus = new MapFocus();
+    this.notice = new MapNotice();
+    this.order = new MapOrder(this.feed, () => this.requestDraw());
+    this.pane = new MapPane(this.feed, this.view, this.order, this.#panes(), this.notice.note);
+    const { feed, selection, view, order } = this;
+    this.comparison = new Comparison(this.data.source, feed, selection, view, order, this.#panes());
     this.#build();
-    this.overlay = new MapOverlay(this.top, prefersStillness());
-    const resized = new ResizeObserver(() => this.#all());
-    resized.observe(this.stage);
     this.listen(
-      () => resized.disconnect(),
-      () => clearTimeout(this.glowTimer),
-      this.feed.subscribe("blocks", (ids, turned) => this.#blocksChanged(ids, turned)),
-      this.feed.subscribe("summary", () => this.requestDraw()),
+      () => this.pane.close(),
+      () => this.comparison.close(),
+      () => this.order.close(),
+      () => this.range.close(),
+      () => this.view.stopWriting(),
+      this.view.subscribe((what) => this.#viewChanged(what)),
+      this.feed.subscribe("summary", () => this.#summed()),
       this.feed.subscribe("status", () => this.requestDraw()),
       this.selection.subscribe(() => this.requestDraw()),
       onUnit(() => this.requestDraw()),
@@ -46,155 +54,136 @@ class BlockMap extends LiveView {
       this.#hook(),
     );
     this.selection.writeAddress();
-    this.#all();
-  }
-
-  /** Centre of a block's cell in page coordinates; null before there is a picture. */
-  cellCentre(block) {
-    if (!this.layout) return null;
-    const [x, y, width, height] = this.layout.box(block);
-    const place = this.bottom.getBoundingClientRect();
-    const scale = place.width / this.layout.width;
-    return {
-      x: place.left + scrollX + (x + width / 2) * scale,
-      y: place.top + scrollY + (y + height / 2) * scale,
-    };
-  }
-
-  retheme(palette) {
-    super.retheme(palette);
-    this.#all();
+    this.view.writeAddressSoon();
   }
 
   draw() {
-    const { table } = this.feed;
-    this.#drawWords(table);
-    if (!table || !this.#ensureLayout(table)) return;
-    this.#drawBlocks(table);
-    this.overlay.selected = this.selection.block;
-    this.overlay.lit = this.selection.lit?.blocks ?? null;
-    this.overlay.cursor = this.cursor;
-    this.overlay.hover = this.hover;
-    this.overlay.draw(table, performance.now());
-    this.#drawCard(table);
-    if (this.overlay.isMoving()) this.glowTimer ??= setTimeout(() => this.#glowOn(), GLOW_STEP_MS);
+    this.#arrange();
+    const marks = {
+      selected: this.selection.block,
+      lit: this.selection.lit?.blocks ?? null,
+      differing: this.comparison.differing(),
+      range: this.view.range,
+      cursor: this.cursor,
+      hover: this.hover,
+    };
+    if (this.pane.draw(marks, this.palette, this.focus))
+      this.readout.mark(this.feed.status.phase === "live" ? this.feed.changedAt : 0);
+    this.comparison.draw(marks, this.palette, this.focus);
+    this.#drawWords();
   }
 
   #build() {
-    this.legend = new Legend(this.tip, this.data.words);
-    this.notice = new MapNotice();
+    this.modes = modeSwitch(this.view, this.tip);
+    this.layouts = layoutSwitch(this.view, this.tip);
+    this.zoom = new ZoomControls((factor) => this.#zoom(factor, this.pane));
+    const redraw = () => this.requestDraw();
+    this.range = new RangeCard(() => this.view.choose(null), redraw, this.data.words.certainties);
+    this.legend = new Legend(this.tip, this.data.words, (pressed) => this.#toggle(pressed));
     this.readout = new Readout();
-    this.card = new BlockCard();
-    this.bottom = el("canvas", { class: "blocks" });
-    this.top = el("canvas", {
-      class: "over",
-      tabindex: "0",
-      role: "application",
-      "aria-roledescription": "block map",
-      "aria-describedby": "kx-map-help",
-    });
     this.lit = el("button", { class: "lit quiet-button", hidden: true, onclick: () => this.#clearLit() });
     this.help = el("span", { id: "kx-map-help" });
+    this.pane.node.append(this.range.node);
     this.spoken = el("span", { class: "sr-only", "aria-live": "polite" });
-    const { age, note } = this.notice;
-    this.stage = el("div", { class: "stage" }, this.bottom, this.top, note, this.card.node);
+    this.frame = el(
+      "div",
+      { class: "frame" },
+      el("div", { class: "side" }, this.comparison.name, this.pane.node),
+      this.comparison.side,
+    );
+    const head = [el("h2", {}, "Block map"), this.notice.age, this.layouts.node, this.modes.node];
     this.root.append(
       el(
         "section",
         { class: "panel map", "aria-label": "Block map" },
-        el("div", { class: "panel-head" }, el("h2", {}, "Block map"), age, this.legend.node),
-        el("div", { class: "frame" }, this.stage),
-        el("div", { class: "foot" }, this.help, this.lit, this.readout.node),
+        el("div", { class: "panel-head" }, ...head),
+        this.legend.node,
+        this.comparison.panel,
+        this.frame,
+        el("div", { class: "foot" }, this.help, this.lit, this.readout.node, this.zoom.node),
         this.spoken,
       ),
     );
-    this.top.addEventListener("pointermove", (event) => this.#point(this.#blockUnder(event)));
-    this.top.addEventListener("pointerleave", () => this.#point(null));
-    this.top.addEventListener("click", (event) => this.#select(this.#blockUnder(event)));
-    this.top.addEventListener("keydown", (event) => this.#key(event));
-    this.top.addEventListener("blur", () => this.#moveCursor(null));
   }
 
   // For browser tests, see feed.js. Returns the way out.
   #hook() {
-    const hook = { cellCentre: (block) => this.cellCentre(block) };
+    const hook = {
+      cellCentre: (block) => this.pane.cellCentre(block),
+      differing: () => this.comparison.differing()?.length ?? null,
+      onPaint: (listener) => (this.readout.onPaint = listener),
+      orders: () => this.order.number,
+      part: () => this.pane.layout?.view ?? null,
+    };
     window.__kvxray.map = hook;
     return () => window.__kvxray.map === hook && delete window.__kvxray.map;
   }
 
-  #all() {
-    this.changed = "all";
-    this.requestDraw();
+  // What panes tell of; the same for both.
+  #panes() {
+    return {
+      changed: () => this.requestDraw(),
+      point: (block) => this.#point(block),
+      select: (block) => block !== null && this.selection.selectBlock(block),
+      mark: (blocks) => this.view.choose(blocks),
+      key: (event, pane) => this.#key(event, pane),
+      leave: () => this.#moveCursor(null),
+    };
   }
 
-  #glowOn() {
-    this.glowTimer = null;
-    this.requestDraw();
+  // The order of prefixes, where the map is laid out by it or has to find out which blocks a link has chosen.
+  #arrange() {
+    const { view, order } = this;
+    order.want(view.layout === "chain" || Boolean(view.range?.isOpen));
+    order.take([this.pane, this.comparison.pane].some((pane) => pane?.isHeld));
+    const found = view.range?.isOpen ? order.of(this.feed.table) : null;
+    if (found) view.choose(ChosenBlocks.between(found, ...view.range.ends));
   }
 
-  #blocksChanged(ids, turned) {
-    if (ids === null) return this.#all();
-    if (this.layout) this.overlay.glow(ids, turned, performance.now());
-    if (this.changed !== "all") (this.changed ??= []).push(ids);
-    this.requestDraw();
-  }
-
-  // The layout follows the size of the pool and of the stage; false while there is nothing to draw on.
-  #ensureLayout(table) {
-    const ratio = devicePixelRatio || 1;
-    const width = Math.floor(this.top.clientWidth * ratio);
-    const height = Math.floor(this.top.clientHeight * ratio);
-    if (!width || !height) return false;
-    const wanted = [width, height, table.numBlocks, table.nullBlock, this.palette];
-    if (this.layout && wanted.every((part, at) => part === this.laidOut[at])) return true;
-    this.laidOut = wanted;
-    this.layout = new MapLayout(table.numBlocks, table.nullBlock, width, height, Math.round(MARGIN * ratio));
-    for (const canvas of [this.bottom, this.top]) Object.assign(canvas, { width, height });
-    this.painter = painterFor(this.bottom, this.layout, this.palette);
-    this.overlay.setLayout(this.layout, this.palette);
-    const cell = this.layout.grid.size;
-    setText(this.help, HELP.find(([least]) => cell >= least)[1]);
-    this.changed = "all";
-    return true;
-  }
-
-  #drawBlocks(table) {
-    if (this.changed === null) return;
-    if (this.changed === "all") this.painter.paintAll(table);
-    else this.painter.paint(table, this.changed);
-    this.changed = null;
-    this.readout.mark(this.feed.status.phase === "live" ? this.feed.changedAt : 0);
-  }
-
-  #drawWords(table) {
-    const { status, summary } = this.feed;
+  #drawWords() {
+    const { status, summary, table } = this.feed;
     const { lit } = this.selection;
-    this.legend.draw(table, summary?.state);
-    this.notice.draw(Boolean(table), status, summary?.source);
+    this.modes.draw();
+    this.layouts.draw();
+    this.zoom.draw(this.pane.layout?.view);
+    this.legend.draw(this.pane.look, table, summary?.state);
+    this.range.draw(table, this.view.range, this.pane.details);
+    this.notice.draw(Boolean(table), status, summary?.source, summary?.state?.time);
     this.readout.draw(table, status);
-    setAttribute(this.stage, "data-phase", status.phase);
-    setAttribute(this.stage, "data-blank", !table);
+    setAttribute(this.frame, "data-comparing", this.comparison.isOn);
     setAttribute(this.lit, "hidden", !lit);
     setAttribute(this.help, "hidden", Boolean(lit));
+    this.#drawHelp();
     if (lit) setText(this.lit, `${lit.label} · ${plural(lit.blocks.length, "block")}  ×`);
-    const label = table ? `Block map of ${count(table.usable)} blocks` : "Block map, no data yet";
-    setAttribute(this.top, "aria-label", label);
   }
 
-  // Of the block pointed at, else of the one the keyboard is on.
-  #drawCard(table) {
-    const block = this.hover ?? this.cursor;
-    if (block === null || block >= table.numBlocks) return this.card.hide();
-    const ratio = this.layout.width / this.top.clientWidth;
-    const place = this.layout.box(block).map((length, at) => length / ratio - (at < 2 ? MARGIN : 0));
-    this.card.show(table, block, place);
+  #drawHelp() {
+    const cell = this.pane.layout?.grid.size;
+    const how = cell === undefined ? "" : HELP.find(([least]) => cell >= least)[1];
+    const told = this.feed.table && (this.pane.details.lack(this.view.mode) || this.#orderWords());
+    const help = told || how;
+    setText(this.help, help);
+    setAttribute(this.help, "title", help);
   }
 
-  #blockUnder(event) {
-    if (!this.layout || !this.feed.table) return null;
-    const place = this.top.getBoundingClientRect();
-    const scale = this.layout.width / place.width;
-    return this.layout.blockAt((event.clientX - place.left) * scale, (event.clientY - place.top) * scale);
+  #orderWords() {
+    return this.view.layout === "chain" ? this.order.words() : "";
+  }
+
+  // What the map shows, for those who do not see it: as often as summaries come, since each change is work for a
+  // screen reader's tree.
+  #summed() {
+    const { table } = this.feed;
+    const counts = Object.entries(table?.countsByName() ?? {}).filter(([, blocks]) => blocks > 0);
+    const words = counts.map(([name, blocks]) => `${count(blocks)} ${name}`).join(", ");
+    const label = table ? `Block map of ${count(table.usable)} blocks: ${words}` : "Block map, no data yet";
+    setAttribute(this.pane.top, "aria-label", label);
+    this.requestDraw();
+  }
+
+  #viewChanged(what) {
+    if (what === "range" && this.view.range) setText(this.spoken, `${this.view.range.words} chosen`);
+    this.requestDraw();
   }
 
   #point(block) {
@@ -203,34 +192,57 @@ class BlockMap extends LiveView {
     this.requestDraw();
   }
 
-  #select(block) {
-    if (block !== null) this.selection.selectBlock(block);
+  #toggle(pressed) {
+    this.focus.toggle(pressed);
+    this.requestDraw();
   }
 
-  #key(event) {
-    if (!this.layout || !this.feed.table) return;
-    const { layout } = this;
-    const first = layout.blockOf(0);
-    const at = this.cursor ?? this.#selectedHere() ?? first;
-    if (event.key in MOVES)
-      this.#moveCursor(this.cursor === null ? at : layout.neighbour(at, ...MOVES[event.key]));
-    else if (event.key === "Home") this.#moveCursor(first);
-    else if (event.key === "End") this.#moveCursor(layout.blockOf(layout.cells - 1));
-    else if (event.key === "Enter" || event.key === " ") this.#select(at);
+  /** By a factor, 0 = fit. */
+  #zoom(factor, pane) {
+    if (factor) pane.zoom(factor);
+    else this.view.look(WHOLE);
+  }
+
+  #key(event, pane) {
+    const factor = event.ctrlKey || event.metaKey || event.altKey ? null : zoomOfKey(event.key);
+    if (factor !== null) {
+      this.#zoom(factor, pane);
+      event.preventDefault();
+      return;
+    }
+    if (event.key === LAYOUT_KEY && !event.ctrlKey && !event.metaKey && !event.altKey) {
+      this.view.setLayout(LAYOUTS[1 - LAYOUTS.indexOf(this.view.layout)]);
+      event.preventDefault();
+      return;
+    }
+    const at = this.cursor ?? this.#selectedHere(pane.layout) ?? pane.layout.blockOf(0);
+    const next = pane.walk(event.key, at, this.cursor !== null);
+    if (next !== null) this.#walkTo(next, at, event.shiftKey, pane);
+    else if (event.key === "Enter" || event.key === " ") this.selection.selectBlock(at);
     else return;
     this.hover = null; // the keyboard has taken over until the pointer moves again
     event.preventDefault();
   }
 
+  // With Shift the keyboard marks from where it began.
+  #walkTo(block, from, marks, pane) {
+    this.markFrom = marks ? (this.markFrom ?? from) : null;
+    if (marks) this.view.choose(pane.layout.between(this.markFrom, block));
+    pane.reveal(block);
+    this.#moveCursor(block);
+  }
+
   // The selected block, unless the address named one that this engine does not have.
-  #selectedHere() {
+  #selectedHere(layout) {
     const { block } = this.selection;
-    return block !== null && block < this.layout.numBlocks && block !== this.layout.nullBlock ? block : null;
+    return block !== null && block < layout.numBlocks && block !== layout.nullBlock ? block : null;
   }
 
   #letGo() {
     this.hover = null;
     this.#moveCursor(null);
+    this.focus.only = null;
+    this.view.choose(null);
     this.selection.letGo();
   }
 
@@ -241,7 +253,7 @@ class BlockMap extends LiveView {
 
   #moveCursor(block) {
     this.cursor = block;
-    if (block !== null) setText(this.spoken, factsOf(this.feed.table, block).join(", "));
+    if (block !== null && this.feed.table) setText(this.spoken, factsOf(this.feed.table, block).join(", "));
     this.requestDraw();
   }
 }

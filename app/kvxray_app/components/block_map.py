@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kvxray_app.components.live_component import mount_live
+from kvxray_app.components.live_component import Shown, mount_live
 
 
-def block_map(source: str | None) -> None:
-    """Mount it here for a source (None: the backend's first)."""
-    mount_live("block_map", source=source, key="block_map")
+def block_map(shown: Shown) -> None:
+    """Mount it here."""
+    mount_live("block_map", shown, key="block_map")

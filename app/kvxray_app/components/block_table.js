@@ -23,6 +23,7 @@ export class BlockTable {
     this.counts = new Int32Array(STATES.length);
     this.leaked = 0;
     this.leakedOnly = 0; // those of them that nobody living holds
+    this.leakedIds = null; // their ids, made when asked for
     for (let block = 0; block < this.numBlocks; block++) this.#count(block, 1);
   }
 
@@ -36,7 +37,11 @@ export class BlockTable {
    * A delta that we already have is skipped: null.
    */
   apply(delta) {
-    if (delta.seqTo <= this.seq) return null;
+    return delta.seqTo <= this.seq ? null : this.jump(delta);
+  }
+
+  /** Apply a delta to wherever it leads, be it back. Returns the same. */
+  jump(delta) {
     const { ids, state, ref, fill, flags } = delta;
     const turned = new Uint8Array(ids.length);
     for (let row = 0; row < ids.length; row++) {
@@ -66,6 +71,15 @@ export class BlockTable {
     return Object.fromEntries(STATES.map((name, index) => [name, this.counts[index]]));
   }
 
+  /** Ids of the leaked blocks, smallest first. */
+  leakedBlocks() {
+    if (this.leakedIds) return this.leakedIds;
+    this.leakedIds = [];
+    for (let block = 0; this.leaked && block < this.numBlocks; block++)
+      if (this.isLeaked(block)) this.leakedIds.push(block);
+    return this.leakedIds;
+  }
+
   isNull(block) {
     return (this.flags[block] & FLAG_NULL) !== 0;
   }
@@ -83,7 +97,12 @@ export class BlockTable {
   #count(block, by) {
     if (this.flags[block] & FLAG_NULL) return;
     if (this.state[block] < STATES.length) this.counts[this.state[block]] += by;
-    if (this.isLeaked(block)) this.leaked += by;
+    if (this.isLeaked(block)) this.#countLeaked(by);
     if (this.isLeakedOnly(block)) this.leakedOnly += by;
+  }
+
+  #countLeaked(by) {
+    this.leaked += by;
+    this.leakedIds = null;
   }
 }

@@ -2,9 +2,10 @@
 
 /**
  * Fold events (newest first) into runs of one kind, cause and request: `[{key, events, cut}]`, newest first. `cut`: the
- * feed may have left out more of them. A run's key is the seq of its oldest event: it lasts while the run grows.
+ * feed may have left out more of them. A run's key is the seq of its oldest event: it lasts while the run grows. `goesOn`:
+ * whether an event is of the run of another.
  */
-export function runsOf(events) {
+export function runsOf(events, goesOn = isSameAction) {
   const runs = [];
   let run = null;
   for (const event of events) {
@@ -16,7 +17,7 @@ export function runsOf(events) {
   return runs;
 }
 
-const goesOn = (first, event) =>
+const isSameAction = (first, event) =>
   event.block_id != null &&
   event.kind === first.kind &&
   event.cause === first.cause &&

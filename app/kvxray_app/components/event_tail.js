@@ -6,15 +6,22 @@ import { runsOf } from "./event_runs.js";
 import { eventWords } from "./event_words.js";
 import { count, plural, timeOfDay } from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
+import { PastEvents } from "./past_events.js";
 
 const KEEP = 400;
 const SHOWN = 80;
+const AFTER = 12; // of the past: rows of what came next
 const STEPS = new Set(["StepStarted", "StepCompleted"]);
 const TOKENS = new Set(["TokensGenerated", "BlockFilled"]);
 const ABOUT = [
   "Events",
   "The newest ones as they come: the feed carries up to 30 twice a second. All of them are stored, see History.",
   "What one action did to many blocks is one line; press its number to see each of them.",
+];
+const ABOUT_PAST = [
+  "Events",
+  "Those up to the moment shown, and above the line those that came next. Press one's time to go there.",
+  ABOUT[2],
 ];
 const ABOUT_TOKENS = [
   "Every token",
@@ -29,36 +36,88 @@ class EventTail extends LiveView {
     this.tokens = false; // what every token causes would drown the rest
     this.open = new Set(); // keys of the runs whose events are listed one by one
     this.#build();
-    this.listen(this.feed.subscribe("summary", (summary) => this.#take(summary.events)));
-    if (this.feed.summary) this.#take(this.feed.summary.events);
+    this.past = new PastEvents(this.feed, () => this.requestDraw());
+    this.listen(
+      this.feed.subscribe("summary", () => this.#told()),
+      this.feed.subscribe("status", () => this.requestDraw()),
+      () => this.past.forget(),
+    );
+    this.#told();
+  }
+
+  // The present tells its newest events by itself; of the past those around the moment are asked for.
+  #told() {
+    const { isPast, summary } = this.feed;
+    if (isPast && summary?.state) this.past.goTo(summary.state.at);
+    else if (isPast) this.past.forget();
+    else if (summary) this.#take(summary.events);
+    this.requestDraw();
   }
 
   draw() {
-    setAttribute(this.nothing, "hidden", this.events.length > 0);
+    const { isPast } = this.feed;
+    const events = isPast ? this.past.events : this.events;
+    setAttribute(this.nothing, "hidden", events.length > 0);
+    setAttribute(this.pause, "hidden", isPast);
     setAttribute(this.pause, "aria-pressed", String(this.paused));
     setText(this.pause, this.paused ? "Resume" : "Pause");
     setAttribute(this.every, "aria-pressed", String(this.tokens));
-    if (this.paused) return;
-    const shown = this.tokens ? this.events : this.events.filter((event) => !TOKENS.has(event.kind));
+    if (this.paused && !isPast) return;
+    const shown = this.tokens
+      ? events
+      : events.filter((event) => !TOKENS.has(event.kind) && !STEPS.has(event.kind));
     reconcile(
       this.list,
-      runsOf(shown).slice(0, SHOWN).flatMap((run) => this.#unfolded(run)),
+      isPast ? this.#around(shown) : this.#unfolded(shown, SHOWN),
       (run) => run.key,
       (run) => this.#row(run),
       (node, run) => this.#patch(node, run),
     );
+    if (isPast) this.#keepMarkInSight();
   }
 
-  // A run as itself, followed by each of its events when it is open.
-  #unfolded(run) {
-    if (run.events.length < 2 || !this.open.has(run.key)) return [run];
-    return [run, ...run.events.map((event) => ({ key: `${event.seq} alone`, events: [event], cut: false }))];
+  // What came next, the moment, and what led to it.
+  #around(events) {
+    const at = this.feed.query().at;
+    const isLater = (event) => numberOf(event) > Number(at.slice(at.indexOf(".") + 1));
+    const next = this.#unfolded(events.filter(isLater), Infinity).slice(-AFTER);
+    const mark = { key: "moment", events: [], at };
+    return [
+      ...next,
+      mark,
+      ...this.#unfolded(
+        events.filter((event) => !isLater(event)),
+        SHOWN,
+      ),
+    ];
+  }
+
+  #keepMarkInSight() {
+    const mark = this.list.querySelector(".moment");
+    const seen = `${this.feed.query().at} ${this.past.from} ${this.tokens}`;
+    if (!mark || this.seen === seen) return;
+    this.seen = seen;
+    const list = this.list.parentElement;
+    list.scrollTop = Math.max(0, mark.offsetTop - list.offsetTop - list.clientHeight * 0.3);
+  }
+
+  // Runs as themselves, each followed by its events when it is open.
+  #unfolded(events, most) {
+    return runsOf(events)
+      .slice(0, most)
+      .flatMap((run) => {
+        if (run.events.length < 2 || !this.open.has(run.key)) return [run];
+        return [
+          run,
+          ...run.events.map((event) => ({ key: `${event.seq} alone`, events: [event], cut: false })),
+        ];
+      });
   }
 
   #build() {
     this.list = el("ol");
     this.title = el("h2", { tabindex: "0" }, "Events");
-    this.tip.describe(this.title, () => ABOUT);
+    this.tip.describe(this.title, () => (this.feed.isPast ? ABOUT_PAST : ABOUT));
     this.every = el(
       "button",
       { class: "quiet-button every", onclick: () => this.#toggle("tokens") },
@@ -111,10 +170,13 @@ class EventTail extends LiveView {
   // How many events are missing below a row is told where all kinds are listed; elsewhere rows are missing
   // anyway.
   #patch(node, run) {
+    if (!run.events.length) return setText(node.lastChild, run.at);
     const [newest] = run.events;
     const many = run.events.length > 1;
     const { when, block, times, words, missing } = node.kxParts;
+    node.kxNewest = newest.seq;
     setText(when, timeOfDay(newest.time, true));
+    setAttribute(when, "title", `Show the moment after event ${newest.seq}`);
     setAttribute(times, "hidden", !many);
     setText(times, many ? `×${count(run.events.length)}${run.cut ? " or more" : ""}` : "");
     setAttribute(times, "aria-expanded", String(this.open.has(run.key)));
@@ -122,18 +184,23 @@ class EventTail extends LiveView {
     setText(words, many ? causeWords(newest) : eventWords(newest));
     const skipped = this.tokens ? run.events[run.events.length - 1].skipped : 0;
     setAttribute(missing, "hidden", !skipped);
-    setText(missing, skipped ? `${plural(skipped, "more event")} between` : "");
+    setText(
+      missing,
+      skipped ? `${plural(skipped, "more event")} between${this.feed.isPast ? ", not stored" : ""}` : "",
+    );
   }
 
   // Made of a run's oldest event, which stays the same while the run grows.
   #row(run) {
+    if (!run.events.length)
+      return el("li", { class: "moment" }, "the moment shown", el("span", { class: "mono" }));
     const event = run.events[run.events.length - 1];
     const toggle = () => {
       this.open.delete(run.key) || this.open.add(run.key);
       this.requestDraw();
     };
     const parts = {
-      when: el("time", { class: "faint mono" }),
+      when: el("button", { class: "link faint mono time", onclick: () => this.moment.go(node.kxNewest) }),
       times: el("button", { class: "link", onclick: toggle, title: "List each of them" }),
       block: this.#blockLink(event),
       words: el("span", { class: "faint" }),

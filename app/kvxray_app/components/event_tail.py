@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kvxray_app.components.live_component import mount_live
+from kvxray_app.components.live_component import Shown, mount_live
 
 
-def event_tail(source: str | None) -> None:
-    """Mount it here for a source (None: the backend's first)."""
-    mount_live("event_tail", source=source, key="event_tail")
+def event_tail(shown: Shown) -> None:
+    """Mount it here."""
+    mount_live("event_tail", shown, key="event_tail")

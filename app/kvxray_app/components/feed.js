@@ -1,37 +1,34 @@
-// The live feed of a source: one WebSocket for all components of the page, whoever needs it first opens it, the
-// last one to go closes it. It follows the viewer's rule: open the socket, keep deltas back, get the snapshot
-// over HTTP, drop the deltas it covers, apply the rest; when a delta does not follow, or the epoch is another,
-// get the snapshot again.
+// What all components of a page look at: the blocks, the summary and how much to trust them, at the moment that the
+// page is at. Whoever needs it first starts it, the last one to go stops it. Two providers fill it, one at a time:
+// the live socket, and the past over HTTP.
 //
-// For browser tests window.__kvxray = {counts(): {state: blocks}, seq(), epoch(), sockets(): open or opening
-// sockets of this page, status(), map: {cellCentre(block): {x, y} in page coordinates}} - map is set by
-// block_map.js.
+// For browser tests window.__kvxray = {counts(): {state: blocks}, seq(), epoch(), at(): moment shown or null for the
+// present, sockets(): open or opening sockets of this page, status(), map: {cellCentre(block): {x, y} in page
+// coordinates, part(): what is in sight, orders(): how many orders by prefix were told, onPaint(listener): called with the time of the newest event of each picture},
+// beside(): counts of the second moment, onTheWay(): whether another moment was asked for than the one shown} - map is
+// set by block_map.js, time by time_bar.js.
 
-import { apiUrl, liveUrl } from "./address.js";
-import { BlockTable } from "./block_table.js";
-import { decodeFrame } from "./frames.js";
-import { FigureHistory } from "./history.js";
+import { LiveFeed, OPEN_SOCKETS } from "./live_feed.js";
+import { Beside, momentFor } from "./moment.js";
+import { PastFeed } from "./past_feed.js";
 
-const SILENCE_MS = 8000; // summaries come at least every 2 s: a longer silence is a dead connection
-const HIDDEN_MS = 15000; // a tab that nobody sees for longer lets its socket go
-const SNAPSHOT_PAUSE_MS = 250;
-const RETRY_MS = [500, 1000, 2000, 4000, 8000];
-const CLOSED_FOR_GOOD = {
-  4401: "The token is missing or wrong.",
-  4403: "This address may not open the feed.",
-  4404: "The backend follows no engine of this name.",
-};
-const OPEN_SOCKETS = new Set();
 const feeds = new Map();
+const besides = new Map();
 
 /** Take part in the feed of a source. Call `release()` on the result when done: `{feed, release}`. */
-export function openFeed(source) {
+export function openFeed(source, home) {
+  return join(feeds, source, () => new Feed(source, momentFor(source, home)));
+}
+
+/** Take part in the feed of the second moment of a source's page. */
+export function openBeside(source) {
+  return join(besides, source, () => new Feed(source, new Beside(momentFor(source))));
+}
+
+function join(known, source, make) {
   const key = source ?? "";
-  let feed = feeds.get(key);
-  if (!feed) {
-    feed = new Feed(source);
-    feeds.set(key, feed);
-  }
+  if (!known.has(key)) known.set(key, make());
+  const feed = known.get(key);
   feed.enter();
   let held = true;
   return {
@@ -44,21 +41,38 @@ export function openFeed(source) {
 }
 
 class Feed {
-  constructor(source) {
+  constructor(source, moment) {
     this.source = source;
+    this.moment = moment;
     this.table = null;
     this.summary = null;
     this.status = { phase: "connecting", since: Date.now(), reason: "" };
-    this.figures = new FigureHistory();
     this.changedAt = 0; // unix seconds of the newest event that the table holds
-    this.snapshotAt = 0;
     this.users = 0;
-    this.attempt = 0;
-    this.socket = null;
-    this.heldBack = null; // deltas kept while a snapshot is on its way, else null
+    this.live = new LiveFeed(this);
+    this.past = new PastFeed(this);
+    this.provider = null;
     this.listeners = { blocks: new Set(), summary: new Set(), status: new Set() };
-    this.onVisibility = () => this.#visibility();
-    this.onOnline = () => this.#retryNow();
+  }
+
+  get isPast() {
+    return this.moment.at !== null;
+  }
+
+  /** The figures of the last two minutes before what is shown. */
+  get figures() {
+    return (this.isPast ? this.past : this.live).figures;
+  }
+
+  /** What to ask a REST route, so that it tells of the moment shown. */
+  query(more = {}) {
+    return { source: this.source, at: this.isPast ? (this.past.shown ?? this.moment.at) : undefined, ...more };
+  }
+
+  /** The time, in ms since 1970, at which the page is. */
+  now() {
+    const time = this.isPast ? this.summary?.state?.time : undefined;
+    return time ? Date.parse(time) : Date.now();
   }
 
   /** Listen: "blocks" (ids, turned) - both null: all changed; "summary" (summary); "status" (status). Returns the way out. */
@@ -69,184 +83,28 @@ class Feed {
 
   enter() {
     if (++this.users > 1) return;
-    document.addEventListener("visibilitychange", this.onVisibility);
-    window.addEventListener("online", this.onOnline);
-    this.attempt = 0;
-    this.#setStatus("connecting");
-    this.#connect();
+    this.exit = this.moment.subscribe(() => this.#turn());
+    this.moment.writeAddress();
+    this.#turn();
   }
 
   leave() {
     if (--this.users > 0) return;
-    document.removeEventListener("visibilitychange", this.onVisibility);
-    window.removeEventListener("online", this.onOnline);
-    this.#disconnect();
+    this.exit();
+    this.moment.stopWriting();
+    this.provider.stop();
+    this.provider = null;
   }
 
-  #connect() {
-    this.#disconnect();
-    const socket = new WebSocket(liveUrl(this.source));
-    socket.binaryType = "arraybuffer";
-    this.socket = socket;
-    OPEN_SOCKETS.add(socket);
-    socket.onopen = () => this.#fetchSnapshot();
-    socket.onmessage = ({ data }) => this.#receive(data);
-    socket.onclose = ({ code }) => {
-      OPEN_SOCKETS.delete(socket);
-      if (socket === this.socket) this.#lost(code);
-    };
-    this.#watch();
-  }
-
-  // Also forgets every timer and pending snapshot, so that nothing of an earlier connection reaches a later
-  // one.
-  #disconnect() {
-    clearTimeout(this.retryTimer);
-    clearTimeout(this.silenceTimer);
-    clearTimeout(this.snapshotTimer);
-    clearTimeout(this.hiddenTimer);
-    this.snapshotRequest?.abort();
-    this.heldBack = null;
-    const socket = this.socket;
-    this.socket = null;
-    if (!socket) return;
-    socket.onopen = socket.onmessage = null;
-    socket.close();
-  }
-
-  #lost(code) {
-    const final = CLOSED_FOR_GOOD[code];
-    const delay = final ? 30000 : code === 1013 ? 0 : RETRY_MS[Math.min(this.attempt, RETRY_MS.length - 1)];
-    this.attempt += 1;
-    this.#disconnect();
-    const reason = code === 4404 && this.source == null ? "No engine to follow yet." : final;
-    this.#setStatus("lost", reason ?? "The backend does not answer.", Date.now() + delay);
-    // A hidden tab does not try again: coming back to it does.
-    this.retryTimer = setTimeout(() => document.hidden || this.#connect(), delay * (0.8 + 0.4 * Math.random()));
-  }
-
-  #watch() {
-    clearTimeout(this.silenceTimer);
-    const socket = this.socket;
-    this.silenceTimer = setTimeout(() => socket === this.socket && this.#lost(0), SILENCE_MS);
-  }
-
-  #retryNow() {
-    if (this.status.phase === "lost" && this.users) this.#connect();
-  }
-
-  #visibility() {
-    clearTimeout(this.hiddenTimer);
-    if (document.hidden) {
-      this.hiddenTimer = setTimeout(() => this.#disconnect(), HIDDEN_MS);
-    } else if (!this.socket && this.users) {
-      this.attempt = 0;
-      this.#setStatus("connecting");
-      this.#connect();
-    }
-  }
-
-  #receive(data) {
-    this.#watch();
-    if (typeof data === "string") this.#takeSummary(JSON.parse(data));
-    else this.#takeDelta(data);
-  }
-
-  #takeSummary(summary) {
-    if (summary.type !== "summary") return;
-    this.attempt = 0;
-    this.summary = summary;
-    if (summary.state) this.figures.push(Date.parse(summary.state.time) / 1000, summary.state.figures);
-    const heard = summary.source?.state;
-    const phase = heard === "connected" ? "live" : heard === "stale" ? "stale" : "connecting";
-    this.#setStatus(phase, phase === "connecting" ? (heard ?? "") : "");
-    this.#emit("summary", summary);
-    // No picture yet, or one of an earlier life of an engine that has been idle since.
-    if (summary.state && summary.state.epoch !== this.table?.epoch) this.#fetchSnapshot();
-  }
-
-  #takeDelta(buffer) {
-    let delta;
-    try {
-      delta = decodeFrame(buffer);
-    } catch (error) {
-      console.warn(`kvxray: ${error.message}; fetching a snapshot`);
-      this.#fetchSnapshot();
-      return;
-    }
-    if (this.heldBack) this.heldBack.push(delta);
-    else this.#apply(delta);
-  }
-
-  #apply(delta) {
-    if (!this.table || !this.table.follows(delta)) {
-      this.#fetchSnapshot();
-      this.heldBack.push(delta);
-      return;
-    }
-    const turned = this.table.apply(delta);
-    if (turned === null) return;
-    this.changedAt = delta.time;
-    this.#emit("blocks", delta.ids, turned);
-  }
-
-  async #fetchSnapshot() {
-    if (this.heldBack) return;
-    const held = (this.heldBack = []);
-    const request = (this.snapshotRequest = new AbortController());
-    try {
-      await this.#snapshotTurn();
-      if (this.heldBack !== held) return;
-      const url = apiUrl("state/blocks", { source: this.source });
-      const response = await fetch(url, { signal: request.signal, cache: "no-cache" });
-      if (!response.ok) throw new Error(`The backend answered ${response.status} for the snapshot.`);
-      const snapshot = decodeFrame(await response.arrayBuffer());
-      if (this.heldBack !== held) return;
-      this.#joinAt(snapshot, held);
-    } catch (error) {
-      if (this.heldBack !== held || error.name === "AbortError") return;
-      // Before the source has joined there is none (503): summaries say when to ask again.
-      this.snapshotTimer = setTimeout(() => this.#askAgain(held), 1000);
-    }
-  }
-
-  // A snapshot that does not help (an old one from a cache) must not become a storm of requests.
-  async #snapshotTurn() {
-    const wait = this.snapshotAt + SNAPSHOT_PAUSE_MS - Date.now();
-    if (wait > 0) await new Promise((done) => setTimeout(done, wait));
-    this.snapshotAt = Date.now();
-  }
-
-  #askAgain(held) {
-    if (this.heldBack !== held) return;
-    this.heldBack = null;
-    if (this.summary?.state) this.#fetchSnapshot();
-  }
-
-  #joinAt(snapshot, held) {
-    if (this.table) this.table.load(snapshot);
-    else this.table = new BlockTable(snapshot);
-    this.heldBack = null;
-    this.changedAt = snapshot.time;
-    // A new epoch may have begun while the snapshot was on its way: then the first delta of it asks for
-    // another.
-    for (const delta of held) {
-      if (this.heldBack) this.heldBack.push(delta);
-      else if (delta.epoch > this.table.epoch) this.#apply(delta);
-      else if (delta.epoch === this.table.epoch && delta.seqTo > this.table.seq) this.#apply(delta);
-    }
-    this.#emit("blocks", null, null);
-  }
-
-  #setStatus(phase, reason = "", retryAt = 0) {
+  setStatus(phase, reason = "", retryAt = 0) {
     const before = this.status;
     if (before.phase === phase && before.reason === reason && before.retryAt === retryAt) return;
     const since = before.phase === phase ? before.since : Date.now();
     this.status = { phase, reason, retryAt, since };
-    this.#emit("status", this.status);
+    this.emit("status", this.status);
   }
 
-  #emit(kind, ...values) {
+  emit(kind, ...values) {
     for (const listener of [...this.listeners[kind]]) {
       try {
         listener(...values);
@@ -255,15 +113,33 @@ class Feed {
       }
     }
   }
+
+  // Whoever was told of the same turn before may have let go of this feed because of it.
+  #turn() {
+    if (!this.users) return;
+    const wanted = this.isPast ? this.past : this.live;
+    if (wanted === this.provider) {
+      wanted.turn();
+      return;
+    }
+    this.provider?.stop();
+    this.provider = wanted;
+    wanted.start();
+  }
 }
 
-const firstFeed = () => [...feeds.values()].find((feed) => feed.users > 0) ?? null;
+const firstOf = (known) => [...known.values()].find((feed) => feed.users > 0) ?? null;
+const firstFeed = () => firstOf(feeds);
+const isOnTheWay = (feed) => Boolean(feed?.isPast && feed.past.told !== feed.moment.at);
 
 window.__kvxray = Object.assign(window.__kvxray ?? {}, {
   counts: () => firstFeed()?.table?.countsByName() ?? null,
   leaked: () => firstFeed()?.table?.leaked ?? null,
   seq: () => (firstFeed()?.table ? Math.floor(firstFeed().table.seq) : null),
   epoch: () => firstFeed()?.table?.epoch ?? null,
+  at: () => firstFeed()?.query().at ?? null,
   status: () => firstFeed()?.status.phase ?? null,
+  onTheWay: () => isOnTheWay(firstFeed()),
   sockets: () => OPEN_SOCKETS.size,
+  beside: () => firstOf(besides)?.table?.countsByName() ?? null,
 });

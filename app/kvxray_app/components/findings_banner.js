@@ -6,7 +6,7 @@ import { plural, timeOfDay } from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 
 const RANK = { critical: 0, warning: 1, info: 2 };
-const SHOWN = 2;
+const LOW_WINDOW = 900; // CSS pixels: there the map is worth more than a second sentence
 const rank = ({ kind, severity }) => (kind === "stale" ? -1 : RANK[severity]); // all others are old news then
 const ADVICE = {
   stale: "Start it again; of kvxray demo, with the command that its terminal shows.",
@@ -39,15 +39,16 @@ class FindingsBanner extends LiveView {
     const findings = [...(this.feed.summary?.findings ?? [])].sort(
       (a, b) => rank(a) - rank(b) || (a.time < b.time ? 1 : -1),
     );
-    const shown = this.all ? findings : findings.slice(0, SHOWN);
+    const most = innerHeight < LOW_WINDOW ? 1 : 2;
+    const shown = this.all ? findings : findings.slice(0, most);
     reconcile(
       this.list,
       shown,
       (finding) => finding.id,
       (finding) => this.#row(finding),
-      patchRow,
+      (node, finding) => patchRow(node, finding, this.feed.isPast),
     );
-    const hidden = findings.length - SHOWN;
+    const hidden = findings.length - most;
     setAttribute(this.more, "hidden", hidden <= 0);
     setText(this.more, this.all ? "Show fewer" : `Show ${plural(hidden, "more finding")}`);
     setAttribute(this.root.querySelector(".findings"), "hidden", findings.length === 0);
@@ -66,9 +67,9 @@ class FindingsBanner extends LiveView {
     const node = el(
       "li",
       { "data-severity": finding.severity },
-      el("span", { class: "sign", "aria-label": finding.severity }),
+      el("span", { class: "sign", role: "img", "aria-label": finding.severity }),
       el("span", { class: "sentence" }, el("span"), el("span", { class: "muted" })),
-      el("time", { class: "faint" }, `since ${timeOfDay(finding.time)}`),
+      el("time", { class: "faint" }),
       el("button", { class: "quiet-button", onclick: () => this.#show(node.kxFinding) }, "Show on map"),
     );
     return node;
@@ -76,12 +77,13 @@ class FindingsBanner extends LiveView {
 }
 
 // A finding grows while it is open: its sentence and its blocks are those of the newest summary.
-function patchRow(node, finding) {
+function patchRow(node, finding, isPast) {
   node.kxFinding = finding;
   setAttribute(node.lastChild, "hidden", finding.subjects.blocks.length === 0);
+  setText(node.children[2], `since ${timeOfDay(finding.time)}`);
   const [sentence, advice] = node.children[1].children;
   setText(sentence, finding.sentence);
-  setText(advice, ADVICE[finding.kind] ? ` ${ADVICE[finding.kind]}` : "");
+  setText(advice, ADVICE[finding.kind] && !isPast ? ` ${ADVICE[finding.kind]}` : "");
 }
 
 export const mount = defineLiveComponent("findings_banner", FindingsBanner);

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kvxray_app.components.live_component import mount_live
+from kvxray_app.components.live_component import Shown, mount_live
 
 
-def findings_banner(source: str | None) -> None:
-    """Mount it here for a source (None: the backend's first)."""
-    mount_live("findings_banner", source=source, key="findings_banner")
+def findings_banner(shown: Shown) -> None:
+    """Mount it here."""
+    mount_live("findings_banner", shown, key="findings_banner")

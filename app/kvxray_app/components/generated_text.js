@@ -16,7 +16,7 @@ export class GeneratedText {
     this.request = null;
     this.title = el("b", { class: "mono" });
     this.state = el("span", { class: "faint" });
-    this.text = el("div", { class: "text scroll", tabindex: "0", "aria-label": "Generated text" });
+    this.text = el("div", { class: "text scroll", tabindex: "0", role: "group", "aria-label": "Generated text" });
     this.node = el(
       "div",
       { class: "generated", hidden: true },

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kvxray_app.components.live_component import mount_live
+from kvxray_app.components.live_component import Shown, mount_live
 
 
-def health_line(source: str | None) -> None:
-    """Mount it here for a source (None: the backend's first)."""
-    mount_live("health_line", source=source, key="health_line")
+def health_line(shown: Shown) -> None:
+    """Mount it here."""
+    mount_live("health_line", shown, key="health_line")

@@ -1,13 +1,16 @@
 // Tiles with the figures of the cache: value, certainty, what spoils it, and the last two minutes. A figure
 // without a value is an em dash with the reason in its tooltip.
 
-import { el, setAttribute, setStyle, setText } from "./elements.js";
+import { capacityLines, capacityWords } from "./capacity.js";
+import { el, setAttribute, setText } from "./elements.js";
 import { NO_DATA, count, percent, plural, rate, seconds } from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 import { Sparkline } from "./sparkline.js";
+import { StateBar } from "./state_bar.js";
 import { amount, onUnit, unitWord } from "./units.js";
 
-const BAR = ["shared", "active", "cached", "free", "empty", "unknown"];
+const COURSE = "The line is its course over the last 2 minutes.";
+const COURSE_BEFORE = "The line is the 2 minutes before this moment, each second by itself.";
 const FULL_RATIO = 0.97;
 
 class KpiTiles extends LiveView {
@@ -24,7 +27,8 @@ class KpiTiles extends LiveView {
 
   draw() {
     const state = this.feed.summary?.state ?? null;
-    const current = this.feed.status.phase === "live";
+    const { phase, reason } = this.feed.status;
+    const current = phase === "live" || (phase === "past" && !reason);
     for (const tile of this.tiles) this.#drawTile(tile, state, current);
   }
 
@@ -33,20 +37,19 @@ class KpiTiles extends LiveView {
       words,
       spark: new Sparkline(),
       mark: el("span", { class: "mark" }),
-      taint: el("span", { class: "taint", hidden: true, "aria-label": "spoiled by a finding" }),
+      taint: el("span", { class: "taint", role: "img", hidden: true, "aria-label": "spoiled by a finding" }),
       value: el("span", { class: "value" }),
       unit: el("span", { class: "unit" }),
       second: el("div", { class: "second" }),
-      bar: words.wide
-        ? el("div", { class: "bar" }, ...BAR.map((name) => el("i", { "data-state": name })))
-        : null,
+      capacity: words.wide ? el("span", { class: "capacity" }) : null,
+      bar: words.wide ? new StateBar() : null,
     };
     tile.node = el(
       "div",
       { class: words.wide ? "tile wide" : "tile", tabindex: "0", "data-key": words.key },
-      el("div", { class: "label" }, el("span", {}, words.label), tile.mark, tile.taint),
+      el("div", { class: "label" }, el("span", {}, words.label), tile.mark, tile.taint, tile.capacity),
       el("div", { class: "row" }, el("div", { class: "main" }, tile.value, tile.unit), tile.spark.node),
-      tile.bar,
+      tile.bar?.node,
       tile.second,
     );
     this.tip.describe(tile.node, () => this.#explain(tile));
@@ -64,15 +67,13 @@ class KpiTiles extends LiveView {
     setAttribute(tile.node, "data-alarm", tile.words.alarm && figure?.value > 0);
     setAttribute(tile.node, "data-old", !current);
     tile.spark.draw(this.feed.figures.series(tile.words.key), figure?.unit === "ratio");
-    if (tile.bar) this.#drawBar(tile, state);
+    tile.bar?.draw(state?.counts);
+    if (tile.capacity) setText(tile.capacity, capacityWords(this.#about()));
   }
 
-  #drawBar(tile, state) {
-    for (const part of tile.bar.children) {
-      const blocks = state?.counts[part.dataset.state]?.value ?? 0;
-      setStyle(part, "flex-grow", String(blocks));
-      setAttribute(part, "hidden", blocks === 0);
-    }
+  // What the engine says it is; null before it was joined.
+  #about() {
+    return this.feed.summary?.source?.descriptor ?? null;
   }
 
   #second(tile, figure, state) {
@@ -82,14 +83,16 @@ class KpiTiles extends LiveView {
     if (key in state.counts) return `${amount(state.counts[key].value, state)} ${unitWord()}`;
     if (key === "hit_rate") return "of prompt tokens, 60 s";
     if (key === "internal_fragmentation") return "of held slots unwritten";
-    if (key === "leaked") return figure.value > 0 ? this.#leakWords(figure, beside, label) : "every hold has an owner";
+    if (key === "leaked")
+      return figure.value > 0 ? this.#leakWords(figure, beside, label) : "every hold has an owner";
     if (key === "running") return beside == null ? "" : `${count(beside)} ${label}`;
     if (key === "ttft_p50_s") return beside == null ? "" : `${rate(beside)} tokens/s ${label}`;
     return beside == null ? "" : `${rate(beside)} ${label}/s`;
   }
 
   #usedWords(figure, state) {
-    const held = (state.counts.active?.value ?? 0) + (state.counts.shared?.value ?? 0);
+    const [active, shared] = [state.counts.active?.value, state.counts.shared?.value];
+    const held = active == null || shared == null ? null : active + shared;
     const full = figure.value >= FULL_RATIO ? " · full: new prompts wait or push others out" : "";
     return `${amount(held, state)} of ${amount(state.usable_blocks, state)} ${unitWord()}${full}`;
   }
@@ -116,7 +119,8 @@ class KpiTiles extends LiveView {
       words.meaning,
       reason,
       figure ? this.data.words.certainties[figure.certainty] : "",
-      figure?.value == null ? "" : "The line is its course over the last 2 minutes.",
+      figure?.value == null ? "" : this.feed.isPast ? COURSE_BEFORE : COURSE,
+      ...(words.key === "used" ? capacityLines(this.#about()) : []),
       ...taints,
     ];
   }

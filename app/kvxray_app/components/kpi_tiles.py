@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kvxray_app.components.live_component import mount_live
+from kvxray_app.components.live_component import Shown, mount_live
 from kvxray_app.words import tiles
 
 
-def kpi_tiles(source: str | None) -> None:
-    """Mount it here for a source (None: the backend's first)."""
-    mount_live("kpi_tiles", source=source, key="kpi_tiles", tiles=tiles())
+def kpi_tiles(shown: Shown) -> None:
+    """Mount it here."""
+    mount_live("kpi_tiles", shown, key="kpi_tiles", tiles=tiles())

@@ -7,10 +7,11 @@ What Streamlit's calls mean for a component's life is explained in `mount.js`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import streamlit as st
 
@@ -33,9 +34,24 @@ export default function (component) {
 """
 
 
-def mount_live(name: str, *, source: str | None, key: str, **data: Any) -> None:
-    """Put the live component `name` here, fed by `source` (None: the backend's first source)."""
-    payload = {"source": source, "palettes": palettes(), "words": glossary(), **data}
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a page shows: a source (None: the backend's first), and its last moment (EPOCH.SEQ) where no engine goes on
+    telling it, so that there is only a past.
+    """
+
+    source: str | None
+    home: str | None = None
+
+    @classmethod
+    def of(cls, source: dict[str, Any]) -> Self:
+        """From an entry of /api/sources; one that is read from a file has no present."""
+        return cls(source["source"], source.get("last_seq") if source.get("state") == "past" else None)
+
+
+def mount_live(name: str, shown: Shown, *, key: str, **data: Any) -> None:
+    """Put the live component `name` here."""
+    payload = {"source": shown.source, "home": shown.home, "palettes": palettes(), "words": glossary(), **data}
     _renderer(name)(key=key, data=payload)
 
 
@@ -45,14 +61,16 @@ def _renderer(name: str) -> Callable[..., Any]:
     renderer: Callable[..., Any] = st.components.v2.component(
         f"kvxray.{name}",
         html='<div class="kx"></div>',
-        css=_style(name),
+        css=style(name),
         js=_LOADER % {"name": name, "version": assets_version()},
     )
     return renderer
 
 
-def _style(name: str) -> str:
-    return "\n".join((FOLDER / f"{part}.css").read_text(encoding="utf-8") for part in ("base", name))
+def style(name: str) -> str:
+    """What a component looks like: what all have in common, its own sheet, and those of its parts (NAME_PART.css)."""
+    sheets = FOLDER / "base.css", FOLDER / f"{name}.css", *sorted(FOLDER.glob(f"{name}_*.css"))
+    return "\n".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
 
 
 @cache

@@ -13,11 +13,12 @@ export class LiveView {
     this.root = root;
     this.data = data;
     this.feed = feed;
+    this.moment = feed.moment;
     this.palette = palette;
     this.selection = selectionFor(data.source);
     this.tip = new Tip(root);
     this.exits = [];
-    this.frame = 0;
+    this.drawing = 0;
   }
 
   /** Keep a way out (an unsubscribe function) for close(). */
@@ -26,8 +27,8 @@ export class LiveView {
   }
 
   requestDraw() {
-    this.frame ||= requestAnimationFrame(() => {
-      this.frame = 0;
+    this.drawing ||= requestAnimationFrame(() => {
+      this.drawing = 0;
       this.draw();
     });
   }
@@ -41,7 +42,7 @@ export class LiveView {
   }
 
   close() {
-    cancelAnimationFrame(this.frame);
+    cancelAnimationFrame(this.drawing);
     for (const exit of this.exits) exit();
     this.exits = [];
     this.tip.close();
@@ -70,7 +71,7 @@ export function defineLiveComponent(name, View) {
 function join({ parentElement, data }, View) {
   const root = parentElement.querySelector(".kx");
   const palette = applyTheme(parentElement, data.palettes);
-  const { feed, release } = openFeed(data.source);
+  const { feed, release } = openFeed(data.source, data.home);
   const view = new View({ root, data, feed, palette });
   view.requestDraw();
   return {

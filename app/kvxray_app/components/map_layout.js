@@ -1,35 +1,81 @@
-// Where each block is drawn: block ids from left to right, then down, the null block left out. All lengths are
-// device pixels.
+// Where each block is drawn: from left to right, then down, by id or in the order of prefixes, the null block left out.
+// All lengths are device pixels.
 
-const STRETCH_FROM = 9; // cells this large may differ by one pixel to fill the area; smaller ones stay squares of equal size
+import { ChosenBlocks } from "./map_chosen.js";
 
 /** A grid of `count` cells that fills an area of `width` x `height` as well as it can. */
 export function fitGrid(count, width, height) {
   const square = largestSquare(count, width, height);
-  if (square < 1) return squeezedGrid(count, width, height);
-  return square < STRETCH_FROM
-    ? squareGrid(count, width, height, square)
-    : stretchedGrid(count, width, height, square);
+  return square < 1 ? squeezedGrid(count, width, height) : stretchedGrid(count, width, height, square);
 }
 
-/** The places of blocks in a grid. `nullBlock` is -1 when there is none; `margin` stays free around it, for outlines. */
+/** The view of the whole grid; `x`, `y`: what is in the middle, as shares of the grid. */
+export const WHOLE = Object.freeze({ zoom: 1, x: 0.5, y: 0.5 });
+
+/**
+ * The places of blocks in a grid. `nullBlock` is -1 when there is none; `margin` stays free around it, for outlines.
+ * `view`: how many times larger than fitting, and what is in the middle; a larger grid covers the area and reaches
+ * beyond it.
+ */
 export class MapLayout {
-  constructor(numBlocks, nullBlock, width, height, margin = 0) {
+  constructor(numBlocks, nullBlock, width, height, margin = 0, view = WHOLE) {
     this.numBlocks = numBlocks;
     this.nullBlock = nullBlock >= 0 && nullBlock < numBlocks ? nullBlock : -1;
     this.cells = numBlocks - (this.nullBlock >= 0 ? 1 : 0);
+    this.order = null;
     this.width = width;
     this.height = height;
-    this.grid = fitGrid(Math.max(1, this.cells), width - 2 * margin, height - 2 * margin);
-    for (const edges of [this.grid.xs, this.grid.ys])
+    this.margin = margin;
+    this.fit = fitGrid(Math.max(1, this.cells), width - 2 * margin, height - 2 * margin);
+    for (const edges of [this.fit.xs, this.fit.ys])
       for (let at = 0; at < edges.length; at++) edges[at] += margin;
+    this.look(view);
   }
 
+  /** Lay the blocks out in an order, as MapOrder gives it, or by id (null). Cells stay where they are. */
+  arrange(order) {
+    this.order = order;
+  }
+
+  /** Show another part; the grid keeps its columns and rows. */
+  look(view) {
+    this.view = view;
+    this.grid = view.zoom <= 1 ? this.fit : enlarged(this.fit, view, this.width, this.height, this.margin);
+    const { columns, rows, xs, ys } = this.grid;
+    const [first, last] = seen(xs, columns, this.margin, this.width - this.margin);
+    const [top, bottom] = seen(ys, rows, this.margin, this.height - this.margin);
+    this.part = { first, last, top, bottom }; // columns and rows in sight
+  }
+
+  /** The nearest view that makes sense: not smaller than fitting, nothing beside the grid while it covers the area. */
+  clamped({ zoom, x, y }, mostSize) {
+    const most = Math.max(2, mostSize / this.fit.size);
+    const scale = Math.min(Math.max(1, zoom), most);
+    if (scale < 1.02) return WHOLE;
+    const grid = enlarged(this.fit, { zoom: scale, x, y }, this.width, this.height, this.margin);
+    const share = (edges, number, length) =>
+      (length / 2 - edges[0]) / Math.max(1e-9, edges[number] - edges[0]);
+    return {
+      zoom: scale,
+      x: share(grid.xs, grid.columns, this.width),
+      y: share(grid.ys, grid.rows, this.height),
+    };
+  }
+
+  /** A point of the canvas as shares of the whole grid. */
+  shareAt(px, py) {
+    const { columns, rows, xs, ys } = this.grid;
+    return [(px - xs[0]) / (xs[columns] - xs[0]), (py - ys[0]) / (ys[rows] - ys[0])];
+  }
+
+  /** The null block has no cell: what is told of it must not be drawn. */
   cellOf(block) {
+    if (this.order) return this.order.places[block];
     return this.nullBlock >= 0 && block > this.nullBlock ? block - 1 : block;
   }
 
   blockOf(cell) {
+    if (this.order) return this.order.blocks[cell];
     return this.nullBlock >= 0 && cell >= this.nullBlock ? cell + 1 : cell;
   }
 
@@ -47,14 +93,41 @@ export class MapLayout {
     ];
   }
 
+  /** All blocks from one to another as they lie. */
+  between(one, other) {
+    if (this.order) return ChosenBlocks.between(this.order, one, other);
+    const ends = [Math.min(one, other), Math.max(one, other)];
+    return new ChosenBlocks("id", ends);
+  }
+
+  /** Whether any of a block's cell is in sight. */
+  isInSight(block) {
+    const cell = this.cellOf(block);
+    if (cell < 0) return false;
+    const row = (cell / this.grid.columns) | 0;
+    const column = cell - row * this.grid.columns;
+    const { first, last, top, bottom } = this.part;
+    return column >= first && column <= last && row >= top && row <= bottom;
+  }
+
   /** The block drawn at a point, or null beside the grid. */
   blockAt(x, y) {
-    const { columns, rows, xs, ys } = this.grid;
-    const column = Math.floor(((x - xs[0]) / (xs[columns] - xs[0])) * columns);
-    const row = Math.floor(((y - ys[0]) / (ys[rows] - ys[0])) * rows);
+    const { columns, rows } = this.grid;
+    const [across, down] = this.shareAt(x, y);
+    const column = Math.floor(across * columns);
+    const row = Math.floor(down * rows);
     if (column < 0 || column >= columns || row < 0 || row >= rows) return null;
     const cell = row * columns + column;
     return cell < this.cells ? this.blockOf(cell) : null;
+  }
+
+  /** The block nearest to a point, wherever that is. */
+  nearestBlock(x, y) {
+    const { columns, rows } = this.grid;
+    const [across, down] = this.shareAt(x, y);
+    const column = within(Math.floor(across * columns), 0, columns - 1);
+    const row = within(Math.floor(down * rows), 0, rows - 1);
+    return this.blockOf(Math.min(row * columns + column, this.cells - 1));
   }
 
   /** The block that a step of `dx`, `dy` cells leads to, staying inside. */
@@ -64,6 +137,32 @@ export class MapLayout {
   }
 }
 
+const within = (value, least, most) => Math.min(Math.max(value, least), most);
+
+// The fitting grid, `zoom` times as large, moved so that `x`, `y` is in the middle as far as the area stays covered.
+function enlarged(fit, { zoom, x, y }, width, height, margin) {
+  const size = fit.size * zoom;
+  const edges = (old, number, share, length) => {
+    const step = ((old[number] - old[0]) * zoom) / number;
+    const whole = step * number;
+    const spare = length - 2 * margin - whole;
+    const start =
+      spare >= 0 ? margin + spare / 2 : within(length / 2 - share * whole, margin + spare, margin);
+    return steps(start, step, number);
+  };
+  const xs = edges(fit.xs, fit.columns, x, width);
+  const ys = edges(fit.ys, fit.rows, y, height);
+  return { columns: fit.columns, rows: fit.rows, size, gap: gapOf(size), xs, ys };
+}
+
+// The first and the last of a grid's columns (or rows) that reach into from..to.
+function seen(edges, number, from, to) {
+  const step = (edges[number] - edges[0]) / number;
+  const first = within(Math.floor((from - edges[0]) / step), 0, number - 1);
+  const last = within(Math.ceil((to - edges[0]) / step) - 1, 0, number - 1);
+  return [first, last];
+}
+
 function largestSquare(count, width, height) {
   let size = Math.ceil(Math.sqrt((width * height) / count));
   while (size > 0 && Math.floor(width / size) * Math.floor(height / size) < count) size -= 1;
@@ -71,19 +170,13 @@ function largestSquare(count, width, height) {
 }
 
 function gapOf(size) {
+  if (size >= 36) return 3;
   if (size >= 12) return 2;
   return size >= 6 ? 1 : 0;
 }
 
-function squareGrid(count, width, height, size) {
-  const columns = Math.floor(width / size);
-  const rows = Math.ceil(count / columns);
-  const left = (width - columns * size) >> 1;
-  const top = (height - rows * size) >> 1;
-  return { columns, rows, size, gap: gapOf(size), xs: steps(left, size, columns), ys: steps(top, size, rows) };
-}
-
-// The number of columns whose cells come nearest to squares when stretched to the whole area.
+// The number of columns whose cells come nearest to squares when stretched to the whole area: they may differ by one
+// pixel.
 function stretchedGrid(count, width, height, square) {
   let best = null;
   const first = Math.max(1, Math.floor(width / (square * 1.3)));

@@ -1,208 +1,120 @@
-// The blocks themselves, painted on a canvas: all of them, or only those that changed. Large cells show more
-// than a state: the filled part is the slots written, a number the references, hatching a leak, a corner one
-// that living holders share. Small ones are pixels of one image.
+// The blocks themselves, painted on a canvas: all of them in sight, or only those that changed. Small cells are pixels of
+// one picture, scaled; large ones are stamped one by one.
 
-import { mix, pixel } from "./colours.js";
-import { FULL, STATES, UNKNOWN } from "./frames.js";
+import { MapSheet } from "./map_sheet.js";
+import { CellSprites, FILL_FROM } from "./map_sprites.js";
 
-const CELLS_FROM = 6; // device pixels from which a cell is drawn by itself
-const FILL_FROM = 9;
-const NUMBER_FROM = 15;
-const CORNER = 0.42; // of a cell's side
-const CACHED = STATES.indexOf("cached");
-const SHARED = STATES.indexOf("shared");
-
-/** The right painter for a layout. Both have paintAll(table) and paint(table, changes), changes
- * being arrays of block ids. */
-export function painterFor(canvas, layout, palette) {
-  const context = canvas.getContext("2d", { alpha: true });
-  return layout.grid.size >= CELLS_FROM
-    ? new CellPainter(context, layout, palette)
-    : new PixelPainter(context, layout, palette);
-}
-
-class CellPainter {
-  constructor(context, layout, palette) {
-    this.context = context;
-    this.layout = layout;
-    this.solid = STATES.map((state) => palette[`kx-${state}`]);
-    this.soft = this.solid.map((colour, state) =>
-      state >= CACHED ? mix(colour, palette["kx-panel"], 0.3) : colour,
-    );
-    this.number = palette["kx-on-shared"];
-    this.panel = palette["kx-panel"];
-    this.leaked = palette["kx-leaked"];
-    this.leakedSoft = mix(this.leaked, palette["kx-panel"], 0.22);
-    this.hatch = hatching(context, this.leaked, layout.grid.size);
-    this.haze = hatching(context, palette["kx-panel"], layout.grid.size);
-    const { size } = layout.grid;
-    this.radius = size >= 14 ? 3 : size >= 9 ? 2 : 0;
-    this.font = `600 ${Math.round(Math.min(size * 0.52, 26))}px "Source Sans", system-ui, sans-serif`;
+export class MapPainter {
+  constructor(canvas) {
+    this.context = canvas.getContext("2d", { alpha: true });
+    this.sheet = null;
   }
 
-  paintAll(table) {
-    this.context.clearRect(0, 0, this.layout.width, this.layout.height);
-    for (let block = 0; block < table.numBlocks; block++) this.#cell(table, block);
+  /** Everything, with the layout as it is now. */
+  paintAll(table, layout, look, palette) {
+    if (this.layout !== layout) this.sheet = new MapSheet(layout);
+    Object.assign(this, { layout, look, palette });
+    this.sheet.fill(table, look);
+    this.#paintPart(table);
   }
 
-  paint(table, changes) {
-    for (const ids of changes) for (const block of ids) this.#cell(table, block);
+  /** What changed; `changes`: arrays of block ids; `moved`: another part of them came in sight. */
+  paint(table, changes, moved) {
+    this.sheet.change(table, this.look, changes);
+    if (moved) this.#paintPart(table);
+    else if (this.cells) this.#stamp(table, changes);
+    else this.#showSheet();
   }
 
-  #cell(table, block) {
-    if (block >= table.numBlocks || table.isNull(block)) return;
-    const [x, y, width, height] = this.layout.box(block);
-    this.context.clearRect(x, y, width, height);
-    if (table.isLeakedOnly(block)) this.#leak(x, y, width, height);
-    else this.#vessel(table, block, x, y, width, height);
-    if (table.isLeaked(block) && !table.isLeakedOnly(block)) this.#corner(x, y, width);
-    if (table.state[block] === SHARED && this.layout.grid.size >= NUMBER_FROM)
-      this.#references(table, block, x, y, width, height);
-  }
-
-  // A cell as a vessel: full colour up to the slots written, a soft one above.
-  #vessel(table, block, x, y, width, height) {
-    const state = table.state[block];
-    const fill = table.fill[block];
-    const level = state < CACHED || fill === UNKNOWN || this.layout.grid.size < FILL_FROM ? FULL : fill;
-    if (level < FULL) {
-      this.#shape(this.soft[state], x, y, width, height, this.radius);
-      const filled = Math.max(level ? 2 : 0, Math.round((height * level) / FULL));
-      if (filled)
-        this.#shape(this.solid[state], x, y + height - filled, width, filled, [0, 0, this.radius, this.radius]);
-    } else {
-      this.#shape(this.solid[state], x, y, width, height, this.radius);
-    }
-    if (state === 0 && this.haze) this.#shape(this.haze, x, y, width, height, this.radius);
-  }
-
-  #leak(x, y, width, height) {
-    this.#shape(this.leakedSoft, x, y, width, height, this.radius);
-    if (!this.hatch) return this.#shape(this.leaked, x, y, width, height, this.radius);
-    this.#shape(this.hatch, x, y, width, height, this.radius);
-    this.context.strokeStyle = this.leaked;
-    this.context.lineWidth = 2;
-    this.context.beginPath();
-    this.context.roundRect(x + 1, y + 1, width - 2, height - 2, this.radius);
-    this.context.stroke();
-  }
-
-  // Living requests need the block as well: it keeps the look of its state, and a corner tells of the dead.
-  #corner(x, y, width) {
-    const side = Math.max(3, Math.round(width * CORNER));
-    const border = this.layout.grid.size >= NUMBER_FROM ? 2 : 1;
-    for (const [colour, length] of [
-      [this.panel, side + border],
-      [this.leaked, side],
-    ]) {
-      this.context.fillStyle = colour;
-      this.context.beginPath();
-      this.context.moveTo(x + width - length, y);
-      this.context.lineTo(x + width, y);
-      this.context.lineTo(x + width, y + length);
-      this.context.fill();
-    }
-  }
-
-  #references(table, block, x, y, width, height) {
-    const ref = table.ref[block];
-    if (ref === UNKNOWN) return;
-    const { context } = this;
-    const place = [ref >= FULL ? "…" : String(ref), x + width / 2, y + height / 2 + 1];
-    context.font = this.font;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.fillStyle = this.number;
-    if (table.isLeakedOnly(block)) this.#plate(place);
-    context.fillText(...place);
-  }
-
-  // On hatching a number needs ground of its own.
-  #plate([text, x, y]) {
-    const { size } = this.layout.grid;
-    const [width, height] = [this.context.measureText(text).width + 5, size * 0.6];
-    this.#shape(this.panel, x - width / 2, y - height / 2 - 1, width, height, 2);
-    this.context.fillStyle = this.leaked;
-  }
-
-  #shape(colour, x, y, width, height, radius) {
-    this.context.fillStyle = colour;
-    if (!radius) {
-      this.context.fillRect(x, y, width, height);
-      return;
-    }
-    this.context.beginPath();
-    this.context.roundRect(x, y, width, height, radius);
-    this.context.fill();
-  }
-}
-
-class PixelPainter {
-  constructor(context, layout, palette) {
-    this.context = context;
-    this.layout = layout;
-    const { columns, rows } = layout.grid;
-    this.image = new ImageData(columns, rows);
-    this.pixels = new Uint32Array(this.image.data.buffer);
-    this.colours = Uint32Array.from(STATES, (state) => pixel(palette[`kx-${state}`]));
-    this.leaked = pixel(palette["kx-leaked"]);
-    this.sheet = Object.assign(document.createElement("canvas"), { width: columns, height: rows });
-    this.sheetContext = this.sheet.getContext("2d");
-  }
-
-  paintAll(table) {
-    this.pixels.fill(0);
-    for (let block = 0; block < table.numBlocks; block++) this.#dot(table, block);
-    this.#show(0, this.layout.grid.rows - 1);
-  }
-
-  paint(table, changes) {
-    const { columns, rows } = this.layout.grid;
-    let first = rows;
-    let last = -1;
-    for (const ids of changes) {
-      for (const block of ids) {
-        if (block >= table.numBlocks) continue;
-        const row = (this.layout.cellOf(block) / columns) | 0;
-        if (row < first) first = row;
-        if (row > last) last = row;
-        this.#dot(table, block);
+  #paintPart(table) {
+    const { width, height, grid } = this.layout;
+    this.cells = grid.size >= FILL_FROM ? this.#cells(width, height) : null;
+    if (!this.cells) return this.#showSheet();
+    this.cells.pixels.fill(0);
+    const { first, last, top, bottom } = this.layout.part;
+    const box = { top: height, bottom: 0 };
+    for (let row = top; row <= bottom; row++) {
+      for (let column = first; column <= last; column++) {
+        const cell = row * grid.columns + column;
+        if (cell < this.layout.cells) this.#stampOne(table, this.layout.blockOf(cell), box);
       }
     }
-    if (last >= 0) this.#show(first, last);
+    this.context.putImageData(this.cells.image, 0, 0);
   }
 
-  #dot(table, block) {
+  #cells(width, height) {
+    const { size } = this.layout.grid;
+    const reuse = this.cells?.image.width === width && this.cells.image.height === height;
+    const image = reuse ? this.cells.image : new ImageData(width, height);
+    const kept = reuse && this.cells.sprites.size === size && this.cells.sprites.look === this.look;
+    const sprites = kept ? this.cells.sprites : new CellSprites(this.palette, this.look, size);
+    return { image, pixels: new Uint32Array(image.data.buffer), sprites };
+  }
+
+  #stamp(table, changes) {
+    const box = { top: this.layout.height, bottom: 0 };
+    for (const ids of changes)
+      for (const block of ids)
+        if (block < table.numBlocks && this.layout.isInSight(block)) this.#stampOne(table, block, box);
+    if (box.bottom <= box.top) return;
+    this.context.putImageData(this.cells.image, 0, 0, 0, box.top, this.layout.width, box.bottom - box.top);
+  }
+
+  // Cells at the edge are cut off there: nothing is drawn into the margin.
+  #stampOne(table, block, box) {
     if (table.isNull(block)) return;
-    this.pixels[this.layout.cellOf(block)] = table.isLeakedOnly(block)
-      ? this.leaked
-      : this.colours[table.state[block]];
+    const { layout } = this;
+    const { xs, ys, gap, columns } = layout.grid;
+    const cell = layout.cellOf(block);
+    const row = (cell / columns) | 0;
+    const [x, y] = [xs[cell - row * columns], ys[row]];
+    const width = xs[cell - row * columns + 1] - x - gap;
+    const height = ys[row + 1] - y - gap;
+    const sprite = this.cells.sprites.of(table, block, width, height);
+    const { pixels } = this.cells;
+    const left = Math.max(0, layout.margin - x);
+    const right = Math.min(width, layout.width - layout.margin - x);
+    const bottom = Math.min(height, layout.height - layout.margin - y);
+    for (let line = Math.max(0, layout.margin - y); line < bottom; line++) {
+      const to = (y + line) * layout.width + x;
+      const from = line * width;
+      for (let at = left; at < right; at++) pixels[to + at] = sprite[from + at];
+    }
+    if (y < box.top) box.top = Math.max(0, y);
+    if (y + height > box.bottom) box.bottom = Math.min(layout.height, y + height);
   }
 
-  #show(first, last) {
-    const { columns, rows, xs, ys } = this.layout.grid;
-    this.sheetContext.putImageData(this.image, 0, 0, 0, first, columns, last - first + 1);
-    const [width, height] = [xs[columns] - xs[0], ys[rows] - ys[0]];
-    // Squeezed pictures are averaged; otherwise one cell is one crisp square.
-    this.context.imageSmoothingEnabled = this.layout.grid.size < 1;
-    this.context.clearRect(0, 0, this.layout.width, this.layout.height);
-    this.context.drawImage(this.sheet, xs[0], ys[0], width, height);
+  #showSheet() {
+    const { context, layout, sheet } = this;
+    const { size, gap, xs, ys } = layout.grid;
+    sheet.flush();
+    context.clearRect(0, 0, layout.width, layout.height);
+    context.save();
+    context.beginPath();
+    context.rect(
+      layout.margin,
+      layout.margin,
+      layout.width - 2 * layout.margin,
+      layout.height - 2 * layout.margin,
+    );
+    context.clip();
+    // More blocks than pixels are averaged; otherwise one cell is one crisp square.
+    context.imageSmoothingEnabled = size < 1;
+    const { first, last, top, bottom } = layout.part;
+    const [across, down] = [last - first + 1, bottom - top + 1];
+    const place = [xs[first], ys[top], xs[last + 1] - xs[first], ys[bottom + 1] - ys[top]];
+    context.drawImage(sheet.canvas, first, top, across, down, ...place);
+    if (gap) this.#cutGaps();
+    context.restore();
   }
-}
 
-// Diagonal stripes as a pattern; null for cells too small to carry them.
-function hatching(context, colour, size) {
-  if (size < 8) return null;
-  const step = size >= 14 ? 6 : 4;
-  const tile = Object.assign(document.createElement("canvas"), { width: step, height: step });
-  const pen = tile.getContext("2d");
-  pen.strokeStyle = colour;
-  pen.lineWidth = step / 3.2;
-  pen.beginPath();
-  for (const shift of [-step, 0, step]) {
-    pen.moveTo(shift, step);
-    pen.lineTo(shift + step, 0);
+  // The lines between cells, over the picture of all.
+  #cutGaps() {
+    const { context, layout } = this;
+    const { xs, ys, gap } = layout.grid;
+    const { first, last, top, bottom } = layout.part;
+    for (let column = first; column <= last; column++)
+      context.clearRect(xs[column + 1] - gap, 0, gap, layout.height);
+    for (let row = top; row <= bottom; row++) context.clearRect(0, ys[row + 1] - gap, layout.width, gap);
   }
-  pen.stroke();
-  return context.createPattern(tile, "repeat");
 }

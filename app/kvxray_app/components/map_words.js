@@ -1,61 +1,10 @@
-// The words around the map: its legend with live counts, what to say when there is nothing or nothing new to
-// show, and the readout of how fast it is.
+// The words around the map: what to say when there is nothing or nothing new to show, and the readout of how fast it
+// is.
 
-import { el, reconcile, setAttribute, setText } from "./elements.js";
-import { NO_DATA, count, eventNumber, plural, seconds, timeOfDay } from "./format.js";
-import { amount } from "./units.js";
+import { el, setAttribute, setText } from "./elements.js";
+import { NO_DATA, eventNumber, plural, seconds, timeOfDay } from "./format.js";
 
-const LEGEND = ["shared", "active", "cached", "free", "empty", "unknown", "leaked"];
-const SHOWN_WHEN_SOME = new Set(["unknown", "leaked"]);
 const RECENT_MS = 2000;
-
-/** Names of states with their colours and counts; `words` explain them in tooltips. */
-export class Legend {
-  constructor(tip, words) {
-    this.tip = tip;
-    this.words = words;
-    this.node = el("div", { class: "legend" });
-  }
-
-  /** `state`: of the newest summary, for the unit in which amounts are written. */
-  draw(table, state) {
-    const counts = { ...table?.countsByName(), leaked: table?.leaked };
-    const shown = LEGEND.filter((name) => !SHOWN_WHEN_SOME.has(name) || counts[name] > 0);
-    const written = (blocks) => (state ? amount(blocks, state) : count(blocks));
-    const put = (node, name) => {
-      setText(node.children[2], written(counts[name]));
-      if (name === "leaked") setText(node.lastChild, leakedOnlyWords(table, written));
-    };
-    reconcile(
-      this.node,
-      shown,
-      (name) => name,
-      (name) => this.#item(name),
-      put,
-    );
-  }
-
-  #item(name) {
-    const swatch = el("i", { class: "swatch", "data-state": name });
-    const node = el(
-      "span",
-      { class: "chip", tabindex: "0", "data-state": name },
-      swatch,
-      el("span", {}, name),
-      el("b"),
-      el("span", { class: "aside" }),
-    );
-    const meaning = name === "leaked" ? this.words.leaked : this.words.states[name];
-    this.tip.describe(node, () => [name[0].toUpperCase() + name.slice(1), meaning]);
-    return node;
-  }
-}
-
-// Of the leaked blocks, those that no living request needs: what a fix would give back at once.
-function leakedOnlyWords(table, written) {
-  if (table.leakedOnly === table.leaked) return "";
-  return `, ${written(table.leakedOnly)} held by nobody living`;
-}
 
 /** A mark beside the title of an old picture, and a note where there is no picture yet. */
 export class MapNotice {
@@ -64,8 +13,9 @@ export class MapNotice {
     this.note = el("div", { class: "stage-note", role: "status" }, el("b"), el("span"));
   }
 
-  draw(hasPicture, status, source) {
-    const words = hasPicture ? ageWords(status, source) : "";
+  /** `time`: of the newest event of the picture. */
+  draw(hasPicture, status, source, time) {
+    const words = hasPicture ? ageWords(status, source, time) : "";
     setText(this.age, words);
     setAttribute(this.age, "hidden", !words);
     setAttribute(this.age, "data-phase", status.phase);
@@ -83,10 +33,12 @@ export class Readout {
     this.node = el("span", { class: "readout" });
     this.painted = [];
     this.lags = [];
+    this.onPaint = null; // told of every picture, by benchmarks
   }
 
   /** The picture was painted; `changedAt`: unix seconds of its newest event, 0 when that does not count. */
   mark(changedAt) {
+    this.onPaint?.(changedAt);
     this.painted.push(performance.now());
     if (this.painted.length > 240) this.painted.shift();
     if (changedAt) this.lags.push(Date.now() / 1000 - changedAt);
@@ -99,7 +51,9 @@ export class Readout {
 
   #text(table, status) {
     const event = table.seq < 0 ? "no events yet" : `event ${eventNumber(table.epoch, table.seq)}`;
-    const recent = this.painted.filter((at) => performance.now() - at < RECENT_MS).length / (RECENT_MS / 1000);
+    const recent =
+      this.painted.filter((at) => performance.now() - at < RECENT_MS).length / (RECENT_MS / 1000);
+    if (status.phase === "past") return event;
     if (status.phase !== "live" || !recent) return `idle  ·  ${event}`;
     const lag = [...this.lags].sort((a, b) => a - b)[this.lags.length >> 1];
     const lagText = lag >= 0 && lag < 600 ? seconds(lag) : NO_DATA;
@@ -108,14 +62,21 @@ export class Readout {
 }
 
 // Short: the line at the head of the page tells since when and why.
-function ageWords(status, source) {
+function ageWords(status, source, time) {
+  if (status.phase === "past") return time ? `as of ${timeOfDay(time, true)}` : "";
   if (status.phase === "stale") return `as of ${timeOfDay(source?.since)}`;
   if (status.phase === "lost") return `as of ${timeOfDay(status.since)}`;
   if (status.phase !== "connecting") return "";
-  return source?.state === "joining" ? "old picture, joining the engine again" : "old picture, connecting again";
+  return source?.state === "joining"
+    ? "old picture, joining the engine again"
+    : "old picture, connecting again";
 }
 
 function noteWords(status, source) {
+  if (status.phase === "past")
+    return status.reason
+      ? ["No picture of this moment", status.reason]
+      : ["Going back", "Getting the blocks of then."];
   if (status.phase === "lost") return [status.reason, "Trying again by itself."];
   if (source?.state === "waiting") {
     return [

@@ -5,19 +5,21 @@ import { getJson } from "./address.js";
 const PAUSE_MS = 120;
 
 export class RequestBlocks {
-  constructor(source, selection) {
-    this.source = source;
+  constructor(feed, selection) {
+    this.feed = feed;
     this.selection = selection;
     this.request = null;
     this.blocks = -1; // how many blocks the request had when its table was asked for
   }
 
-  /** Light up a request (null: none) that is said to hold `blocks` blocks now. */
+  /** Light up a request (null: none) that is said to hold `blocks` blocks at the moment shown. */
   show(request, blocks) {
-    if (request === this.request && blocks === this.blocks) return;
+    const { at } = this.feed.query();
+    if (request === this.request && blocks === this.blocks && at === this.at) return;
     const other = request !== this.request;
     this.request = request;
     this.blocks = blocks;
+    this.at = at;
     clearTimeout(this.timer);
     if (request === null) this.#put(null);
     else this.timer = setTimeout(() => this.#ask(request), other ? PAUSE_MS / 2 : PAUSE_MS);
@@ -30,10 +32,9 @@ export class RequestBlocks {
   }
 
   async #ask(request) {
-    const answer = await getJson(`requests/${encodeURIComponent(request)}`, { source: this.source }).catch(
-      () => null,
-    );
-    if (request !== this.request) return;
+    const query = this.feed.query();
+    const answer = await getJson(`requests/${encodeURIComponent(request)}`, query).catch(() => null);
+    if (request !== this.request || query.at !== this.at) return;
     const blocks = answer?.block_table ?? [];
     this.#put(blocks.length ? { label: request, blocks } : null);
   }

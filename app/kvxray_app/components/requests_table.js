@@ -15,21 +15,30 @@ const COLUMNS = [
   ["Prompt", "number", "Tokens of the prompt."],
   ["Output", "number", "Tokens generated so far."],
   ["From prefix cache", "hit", "Prompt tokens found in the prefix cache, which need not be computed again."],
-  [BLOCKS.blocks, "number", "What it holds now, and how much of that others hold too. Follows the switch of units."],
+  [
+    BLOCKS.blocks,
+    "number",
+    "What it holds now, and how much of that others hold too. Follows the switch of units.",
+  ],
   ["First token", "number spare", "Time from its arrival to its first token."],
   ["Age", "number spare", "Time since its arrival; of an ended request, from its arrival to its end."],
 ];
+
+const HINT = "Point at a request to see its blocks, select it to read its text.";
+const HINT_PAST = "Point at a request to see the blocks it held. Texts are not kept.";
+const NOBODY_YET = "Requests appear here as soon as the engine gets one.";
+const NOBODY_THEN = "The engine had none at this moment.";
 
 class RequestsTable extends LiveView {
   constructor(context) {
     super(context);
     this.pointed = null;
     this.text = new GeneratedText(this.data.source, () => this.selection.selectRequest(null));
-    this.blocks = new RequestBlocks(this.data.source, this.selection);
+    this.blocks = new RequestBlocks(this.feed, this.selection);
     this.#build();
     this.listen(
       this.feed.subscribe("summary", () => this.requestDraw()),
-      this.selection.subscribe((what) => what === "request" && this.requestDraw()),
+      this.selection.subscribe((what) => this.#chosen(what)),
       onUnit(() => this.requestDraw()),
       () => this.text.close(),
       () => this.blocks.close(),
@@ -39,6 +48,8 @@ class RequestsTable extends LiveView {
   draw() {
     const rows = this.feed.summary?.requests ?? [];
     setText(this.counts, this.#counts());
+    setText(this.hint, this.feed.isPast ? HINT_PAST : HINT);
+    setText(this.nothing.lastChild, this.feed.isPast ? NOBODY_THEN : NOBODY_YET);
     setText(this.head.children[5], BLOCKS[currentUnit()]);
     setAttribute(this.nothing, "hidden", rows.length > 0);
     reconcile(
@@ -51,6 +62,14 @@ class RequestsTable extends LiveView {
     this.#follow(rows);
   }
 
+  #chosen(what) {
+    if (what === "request") this.requestDraw();
+    if (what !== "seek") return;
+    const row = this.rows.querySelector("[aria-selected=true]");
+    row?.scrollIntoView({ block: "center", behavior: "smooth" });
+    row?.focus({ preventScroll: true });
+  }
+
   // All of them, not only the rows shown.
   #counts() {
     const figures = this.feed.summary?.state?.figures;
@@ -61,18 +80,9 @@ class RequestsTable extends LiveView {
   #build() {
     this.counts = el("span", { class: "muted" });
     this.rows = el("tbody");
-    this.nothing = el(
-      "div",
-      { class: "note" },
-      el("b", {}, "No requests"),
-      "Requests appear here as soon as the engine gets one.",
-    );
+    this.nothing = el("div", { class: "note" }, el("b", {}, "No requests"), el("span"));
     this.head = el("tr", {}, ...COLUMNS.map((column) => this.#heading(column)));
-    this.hint = el(
-      "span",
-      { class: "hint faint" },
-      "Point at a request to see its blocks, select it to read its text.",
-    );
+    this.hint = el("span", { class: "hint faint" });
     this.halves = el(
       "div",
       { class: "halves" },
@@ -120,7 +130,8 @@ class RequestsTable extends LiveView {
 
   #patch(node, row) {
     const cells = node.children;
-    const hit = row.prompt_tokens && row.hit_tokens != null ? Math.min(1, row.hit_tokens / row.prompt_tokens) : null;
+    const hit =
+      row.prompt_tokens && row.hit_tokens != null ? Math.min(1, row.hit_tokens / row.prompt_tokens) : null;
     const scheduled = row.status !== "waiting" || row.ttft_s?.value != null;
     setAttribute(node, "aria-selected", String(row.request_id === this.selection.request));
     setAttribute(node, "data-ended", Boolean(row.ended_at));
@@ -145,7 +156,7 @@ class RequestsTable extends LiveView {
 
   // An ended request ages no more.
   #age(row) {
-    const end = row.ended_at ? Date.parse(row.ended_at) : Date.now();
+    const end = row.ended_at ? Date.parse(row.ended_at) : this.feed.now();
     return duration((end - Date.parse(row.arrived_at)) / 1000);
   }
 
@@ -157,11 +168,9 @@ class RequestsTable extends LiveView {
   #follow(rows) {
     const shown = this.pointed ?? this.selection.request;
     this.blocks.show(shown, rows.find((row) => row.request_id === shown)?.blocks ?? -1);
-    this.text.show(
-      this.selection.request,
-      rows.find((row) => row.request_id === this.selection.request)?.status,
-    );
-    setAttribute(this.halves, "data-reading", this.selection.request !== null);
+    const read = this.feed.isPast ? null : this.selection.request;
+    this.text.show(read, rows.find((row) => row.request_id === read)?.status);
+    setAttribute(this.halves, "data-reading", read !== null);
   }
 }
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kvxray_app.components.live_component import mount_live
+from kvxray_app.components.live_component import Shown, mount_live
 
 
-def requests_table(source: str | None) -> None:
-    """Mount it here for a source (None: the backend's first)."""
-    mount_live("requests_table", source=source, key="requests_table")
+def requests_table(shown: Shown) -> None:
+    """Mount it here."""
+    mount_live("requests_table", shown, key="requests_table")

@@ -14,6 +14,8 @@ _TERMS = {
     "Slot": "The room of one token in a block.",
     "Hash": "Names what a full block holds and all that came before it. Blocks of one hash hold the same.",
     "Prefix": "The beginning of a prompt. Where a block with its hash is still there, nothing is computed: a hit.",
+    "Cache dtype": "How keys and values are stored. Fewer bits are less exact and make more blocks of the same bytes: "
+    "how many more than fp16 stands on the tile of the cache in use.",
     "Step": "One round of the engine: it chooses requests, computes their next tokens, and tells what it did.",
     "Preemption": "A running request loses its blocks to another because none is free; what was computed is lost.",
     "Eviction": "A cached block is given to somebody new: what it held can no longer be reused.",
@@ -28,7 +30,22 @@ _MAP = {
     "Red corner": "Leaked by one holder, but living requests hold it as well: it would be in use anyway.",
     "Flash": "The block just changed. Tokens written make it flash faintly, a change of hands brightly.",
     "Pale colours": "An old picture: the engine or the backend is not heard. Beside the title stands of when it is.",
-    "Click, arrows, Enter": "Inspect a block: who holds it, its hash, its history. The page's address then names it.",
+    "Legend": "How many blocks are of each kind. Press one or several to make them stand out.",
+    "Colours": "Of the state of each block, how many hold it, how long ago it was allocated, who holds it, for which "
+    "tenant, or in which memory it lies: chosen above the map. Ages, holders and tenants are asked for once a second; "
+    "several holders of one block are told as such. Tenants are digests: equal wherever the tenant is.",
+    "By id, by prefix": "How the blocks lie; O changes it. By prefix, blocks of one chain of hashes lie side by side, "
+    "and prompts that begin alike share their beginning: the largest tree comes first, blocks without a hash come "
+    "last. The order follows the cache once a second, and rests while you point at the map.",
+    "Wheel, pinch, + and -": "Enlarge the map; 0 shows all of it again. The wheel is the map's once you clicked into "
+    "it, or with Ctrl. Drag the enlarged map along; the small one in its corner tells where you are.",
+    "Drag, or Shift and drag": "Mark a range of blocks, as text is marked, and see what is in it and who holds it. "
+    "Shift and arrows do the same.",
+    "Click, arrows, Enter": "Inspect a block: who holds it, its hash, its history, and on the map the chain of "
+    "hashes through it. The page's address names it, and what part of the map you look at.",
+    "Inspector": "A block, a request or a prefix (all up to a block with a certain hash). Holders lead to requests, "
+    "hashes to prefixes, squares to blocks, times to that moment; the browser's back button leads back. Copy JSON "
+    "gives what the API says of it, for a ticket.",
     "Escape": "Close the inspector and the text, and put out what is lit up; anywhere on the page.",
 }
 
@@ -43,12 +60,37 @@ _TABLE = {
     "A dash": "Not known, or there was nothing to measure yet. It never stands for zero.",
 }
 
+_TIME = {
+    "The bar at the foot": "All that is stored: blocks by state, evictions below them, preemptions as red ticks. Pale: "
+    "nothing happened. Hatched: events are missing. Triangles are findings, ribbons bookmarks; a line begins an epoch.",
+    "A press on it": "The whole page shows that moment. A frame around it and the word Past say so, until you go back.",
+    "Drag, wheel": "Move through time; show less or more of it. Arrows move along the bar when it has the focus.",
+    "P": "Play or pause, at 1, 5, 20 or 100 times the speed at which it happened.",
+    "Comma, full stop": "One event back, one forward. With Shift, < and >: one step of the engine.",
+    "[ and ]": "To the mark before or the next one: a finding, a gap, the beginning of an epoch, a bookmark.",
+    "V": "Compare: keep this moment beside the one you go to next. What differs is outlined in both.",
+    "B": "Bookmarks: mark this moment with a note, or go to one that is marked. Everybody here sees them.",
+    "+, -, 0": "Zoom the bar in, out, and back to the whole history.",
+    "L": "Live: back to the present.",
+    "The address": "Names the moment, the block, the prefix and the request: whoever opens it sees the same.",
+}
+
 _LEAK = {
     "1. Who": "The finding at the top names the request and how it ended: finished, aborted or failed.",
     "2. What": "Show on map lights its blocks up. Hatched ones are lost to everybody until the engine restarts.",
     "3. Since when": "Click one of them. Its history lacks the release that should follow the request's end.",
     "4. Where from": "Look in the engine for the code that ends a request in that way and does not free its blocks.",
     "5. Until then": "Watch the Leaked tile. When it grows, restart the engine before the cache is full.",
+}
+
+_PAGES = {
+    "Live": "Every block of one engine's cache, with its requests and events. A press on the bar at the foot shows "
+    "them as they were at any moment.",
+    "Overview": "One sentence on whether each cache is healthy and, if not, whether it is KV, compute, queue or "
+    "transfer, with the figures that say so. Where it cannot know, it says that.",
+    "Timelines": "How every figure went, with findings, restarts and gaps marked. Drag over a chart to choose a "
+    "stretch, press to go to a moment.",
+    "History": "What was found, the lives of the engine, and every stored event.",
 }
 
 _STYLE = """
@@ -66,7 +108,7 @@ _STYLE = """
 .kx-swatch.shared { background: var(--kx-shared); }
 .kx-swatch.leaked { box-shadow: inset 0 0 0 1.5px var(--kx-leaked);
   background: repeating-linear-gradient(45deg, var(--kx-leaked) 0 2px, transparent 2px 4px); }
-.kx-guide { columns: 2 30rem; column-gap: 3rem; }
+.kx-guide { columns: 4 30rem; column-gap: 3rem; }
 .kx-guide section { break-inside: avoid; }
 </style>
 """
@@ -78,9 +120,11 @@ def guide() -> None:
     st.caption("What the states, figures and marks on the page mean.")
     states = {name: STATES[name] for name in _ORDER} | {"leaked": LEAKED}
     sections = (
+        definitions("The pages", _PAGES),
         definitions("States of a block", states, swatches=True),
         definitions("Words", _TERMS),
         definitions("Reading the map", _MAP),
+        definitions("Going back in time", _TIME),
         definitions("Requests and amounts", _TABLE),
         definitions("When a leak shows", _LEAK),
         definitions("Figures", {figure.label: figure.meaning for figure in FIGURES}),

@@ -15,6 +15,7 @@ from kvxray_app.client import BackendError, Client, client
 from kvxray_app.empty_state import no_engine
 from kvxray_app.formats import NO_DATA, count, moment, span, zone_offset
 from kvxray_app.markup import plain
+from kvxray_app.permalink import live_page, moment_address
 from kvxray_app.reader_zone import reader_zone
 from kvxray_app.source_choice import choose_source
 from kvxray_app.views.history_events import history_events
@@ -26,7 +27,7 @@ _COLOURS = {"critical": "red", "warning": "orange", "info": "gray"}
 
 def history() -> None:
     """Lay out the history of the chosen source."""
-    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.title("History", anchor=False, width="content")
         st.button("Refresh", width="content")
     st.caption(
@@ -47,12 +48,13 @@ def _draw(backend: Client) -> None:
     source = next(entry for entry in sources if entry["source"] == name)
     findings = backend.findings(name)
     _totals(backend.health(), source, findings)
-    zone = reader_zone()
-    left, right = st.columns([3, 2], gap="large")
+    zone, live = reader_zone(), live_page(name)
+    with st.container(key="kx-history-row"):
+        left, right = st.columns([3, 2], gap="large")
     with left:
-        _findings(findings, zone)
+        _findings(findings, zone, live)
     with right:
-        _epochs(source["epochs"], zone)
+        _epochs(source["epochs"], zone, live)
     history_events(backend, name, source["epochs"], zone)
 
 
@@ -75,7 +77,8 @@ def _totals(health: dict[str, Any], source: dict[str, Any], findings: list[dict[
         st.error(plain(database["failed"]))
 
 
-def _findings(findings: list[dict[str, Any]], zone: tzinfo) -> None:
+def _findings(findings: list[dict[str, Any]], zone: tzinfo, live: str | None) -> None:
+    """`live`: address of the live page, None where it is not known; so below."""
     st.header("Findings", anchor=False)
     shown = st.segmented_control(
         "Which findings", ["All", "Open", "Ended"], default="All", key="findings-shown", label_visibility="collapsed"
@@ -86,45 +89,58 @@ def _findings(findings: list[dict[str, Any]], zone: tzinfo) -> None:
         st.info("Nothing found." if not findings else f"No {str(shown).lower()} findings.")
     with st.container(height=420 if len(chosen) > FINDINGS_UNSCROLLED else "content", border=False):
         for finding in chosen[:FINDINGS_SHOWN]:
-            _finding(finding, zone)
+            _finding(finding, zone, live)
     if len(chosen) > FINDINGS_SHOWN:
         st.caption(f"{count(len(chosen) - FINDINGS_SHOWN)} older ones are not listed; /api/findings has them all.")
 
 
-def _finding(finding: dict[str, Any], zone: tzinfo) -> None:
+def _finding(finding: dict[str, Any], zone: tzinfo, live: str | None) -> None:
     """One finding as a card: what, how bad, when, for how long and where in the events."""
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.badge(finding["kind"].replace("_", " "), color=_COLOURS.get(finding["severity"], "gray"))
             st.badge(finding["state"], color="gray" if finding["state"] == "ended" else "blue")
-            st.caption(_when(finding, zone))
+            st.caption(_when(finding, zone, live))
         st.markdown(plain(finding["sentence"]))
 
 
-def _when(finding: dict[str, Any], zone: tzinfo) -> str:
-    parts = [
-        f"{moment(finding['time'], zone)} {zone_offset(finding['time'], zone)}",
-        f"event {finding['epoch']}.{finding['seq0']}",
-    ]
+def _when(finding: dict[str, Any], zone: tzinfo, live: str | None) -> str:
+    parts = [f"{moment(finding['time'], zone)} {zone_offset(finding['time'], zone)}"]
     lasted = span(finding["time"], finding["ended_at"])
     if finding["state"] == "open":
-        parts.insert(1, f"for {lasted} so far")
+        parts.append(f"for {lasted} so far")
     elif finding["ended_at"] != finding["time"]:
-        parts.insert(1, f"lasted {lasted}")
-    return plain(", ".join(parts))
+        parts.append(f"lasted {lasted}")
+    at = f"{finding['epoch']}.{finding['seq0']}"
+    event = plain(f"event {at}")
+    return f"{plain(', '.join(parts))}, " + (f"[{event}]({moment_address(live, at)})" if live else event)
 
 
-def _epochs(epochs: list[dict[str, Any]], zone: tzinfo) -> None:
+def _epochs(epochs: list[dict[str, Any]], zone: tzinfo, live: str | None) -> None:
     st.header("Epochs", anchor=False)
     st.caption("One epoch is one life of the engine. A restart begins a new one.")
     rows = [
         {
             "Epoch": entry["epoch"],
             "Started": moment(entry["started_at"], zone),
-            "Ended": moment(entry["ended_at"], zone) if entry["ended_at"] else "goes on",
+            "Ended": _end(entry, zone),
             "Lasted": span(entry["started_at"], entry["ended_at"]),
-            "Last event": entry["last_seq"] or NO_DATA,
+            "Last event": _event(entry["last_seq"], live),
         }
         for entry in sorted(epochs, key=lambda entry: entry["epoch"], reverse=True)
     ]
-    st.dataframe(rows, hide_index=True, width="stretch")
+    link = st.column_config.LinkColumn(display_text=r"at=(.+)", help="Opens the live page at the moment of the event.")
+    st.dataframe(rows, hide_index=True, width="stretch", column_config={"Last event": link} if live else None)
+
+
+def _event(at: str | None, live: str | None) -> str | None:
+    """An event as a cell shows it: an address where there is one."""
+    if at is None:
+        return None if live else NO_DATA
+    return moment_address(live, at) if live else at
+
+
+def _end(entry: dict[str, Any], zone: tzinfo) -> str:
+    if entry["unfinished_import"]:
+        return "unfinished import: import its file again"
+    return moment(entry["ended_at"], zone) if entry["ended_at"] else "goes on"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import tzinfo
 from typing import Any
-from urllib.parse import quote, urljoin
 
 import streamlit as st
 
@@ -12,6 +11,7 @@ from kvxray_app.client import Client
 from kvxray_app.event_search import Found, Wanted, search_back
 from kvxray_app.event_words import KINDS, event_words
 from kvxray_app.formats import count, moment
+from kvxray_app.permalink import live_page, moment_address
 
 SHOWN = 200
 
@@ -21,19 +21,19 @@ def history_events(backend: Client, source: str, epochs: list[dict[str, Any]], z
     st.header("Events", anchor=False)
     stored = {entry["epoch"]: entry for entry in reversed(epochs) if entry["last_seq"]}
     if not stored:
-        st.info("No events are stored yet.")
+        st.info("No events are stored.")
         return
     epoch, wanted = _filters(source, list(stored))
     found = _search(backend, source, stored[epoch], wanted)
     if found.events:
-        place = _live_page(source) if epoch == max(stored) else None
+        live = live_page(source)
         st.dataframe(
-            [_row(event, zone, place) for event in found.events],
+            [_row(event, zone, live) for event in found.events],
             hide_index=True,
             width="stretch",
             height=420 if len(found.events) > 11 else "content",
             placeholder="",
-            column_config=_links() if place else None,
+            column_config=_links() if live else None,
         )
     _pager(source, epoch, found, wanted)
 
@@ -91,14 +91,14 @@ def _show_newest(source: str) -> None:
     st.session_state.pop(_before(source), None)
 
 
-def _row(event: dict[str, Any], zone: tzinfo, place: str | None) -> dict[str, Any]:
-    """`place`: address of the live page where block and request can be looked at, None when they are gone."""
-    block, request = event["block_id"], event["request_id"]
-    if place:
-        block = None if block is None else f"{place}block={block}"
-        request = None if request is None else f"{place}request={quote(request, safe='')}"
+def _row(event: dict[str, Any], zone: tzinfo, live: str | None) -> dict[str, Any]:
+    """`live`: address of the live page, where the event's moment can be looked at; None where it is not known."""
+    at, block, request = event["seq"], event["block_id"], event["request_id"]
+    if live:
+        block = None if block is None else moment_address(live, at, block=block)
+        request = None if request is None else moment_address(live, at, request=request)
     return {
-        "Event": event["seq"],
+        "Event": moment_address(live, at) if live else at,
         "Time": moment(event["time"], zone, milliseconds=True),
         "Step": event["step"],
         "Kind": event["kind"],
@@ -108,16 +108,12 @@ def _row(event: dict[str, Any], zone: tzinfo, place: str | None) -> dict[str, An
     }
 
 
-def _live_page(source: str) -> str | None:
-    """Its address up to the query's next part; None when this page's own is not known."""
-    here = st.context.url
-    return f"{urljoin(here, '.')}?source={quote(source, safe='')}&" if here else None
-
-
 def _links() -> dict[str, Any]:
+    def link(part: str, help_: str) -> Any:
+        return st.column_config.LinkColumn(display_text=part, help=help_)
+
     return {
-        "Block": st.column_config.LinkColumn(display_text=r"block=(\d+)", help="Opens the block on the live page."),
-        "Request": st.column_config.LinkColumn(
-            display_text=r"request=(.+)", help="Opens the request on the live page."
-        ),
+        "Event": link(r"at=([\d.]+)", "Opens the live page at the moment of the event."),
+        "Block": link(r"block=(\d+)", "Opens the block as it was at the event."),
+        "Request": link(r"request=(.+)", "Opens the request as it was at the event."),
     }

@@ -1,4 +1,5 @@
-"""The live page: health, findings, figures, the block map with its inspector, requests and events.
+"""The live page: health, findings, figures, the block map with its inspector, requests and events; and the bar that
+takes all of them to a moment of the past.
 
 Everything that moves is a component on the feed; this script runs once a visit and never again by itself.
 """
@@ -7,45 +8,38 @@ from __future__ import annotations
 
 import streamlit as st
 
-from kvxray_app.client import BackendError, client
 from kvxray_app.components.block_map import block_map
 from kvxray_app.components.event_tail import event_tail
 from kvxray_app.components.findings_banner import findings_banner
 from kvxray_app.components.health_line import health_line
 from kvxray_app.components.inspector import inspector
 from kvxray_app.components.kpi_tiles import kpi_tiles
+from kvxray_app.components.live_component import Shown
 from kvxray_app.components.requests_table import requests_table
-from kvxray_app.empty_state import no_engine
-from kvxray_app.source_choice import choose_source
+from kvxray_app.components.time_bar import time_bar
+from kvxray_app.source_choice import lay_out_chosen
 
 
 def live() -> None:
     """Lay out the live page."""
-    try:
-        source = choose_source(client().sources())
-    except BackendError:
-        source = None  # the components say so themselves, and try again
-    else:
-        if source is None:
-            no_engine()
-            return
-    _lay_out(source)
+    lay_out_chosen(_lay_out)
 
 
-def _lay_out(source: str | None) -> None:
-    with st.container(gap=None):
-        health_line(source)
-        findings_banner(source)
-    kpi_tiles(source)
+def _lay_out(shown: Shown) -> None:
+    with st.container(key="kx-head"):
+        health_line(shown)
+        findings_banner(shown)
+    kpi_tiles(shown)
     with st.container(key="kx-map-row"):
         wide, rail = st.columns([3, 1], gap="small")
         with wide:
-            block_map(source)
+            block_map(shown)
         with rail:
-            inspector(source)
+            inspector(shown)
     with st.container(key="kx-request-row"):
         wide, rail = st.columns([3, 1], gap="small")
         with wide:
-            requests_table(source)
+            requests_table(shown)
         with rail:
-            event_tail(source)
+            event_tail(shown)
+    time_bar(shown)

@@ -1,0 +1,137 @@
+// The overview: is my cache healthy and, if not, is it KV, compute, queue or transfer. All engines as a table, the
+// worst first, where there are several; below it the verdict on one and what it rests on.
+
+import { el, setAttribute, setText } from "./elements.js";
+import { timeOfDay } from "./format.js";
+import { defineComponent } from "./mount.js";
+import { OverviewFeed } from "./overview_feed.js";
+import { pageUrl } from "./overview_links.js";
+import { FigurePanel, FindingsPanel, HealthPanel, UsagePanel } from "./overview_panels.js";
+import { EnginesTable, roleOf } from "./overview_table.js";
+import { VerdictCard } from "./overview_verdict.js";
+import { applyTheme } from "./theme.js";
+import { Tip } from "./tip.js";
+
+class Overview {
+  constructor(root, { source, overview: words, words: glossary }) {
+    this.root = root;
+    this.chosen = source ?? null;
+    this.tip = new Tip(root);
+    const { certainties } = glossary;
+    this.note = el("div", { class: "trouble", role: "status", hidden: true });
+    this.loading = el("div", { class: "note panel" }, el("b", {}, "Looking at the engines"), "A moment, please.");
+    this.table = new EnginesTable(words, (name) => this.#choose(name));
+    const map = el("a", { class: "link" }, "Open the map");
+    this.title = el("div", { class: "whose" }, el("b"), el("span", { class: "muted" }), map);
+    this.verdict = new VerdictCard(words, certainties, this.tip);
+    this.panels = words.panels.map(
+      (panel) => new (panel.key === "usage" ? UsagePanel : FigurePanel)(panel, certainties, this.tip),
+    );
+    this.fleet = new FigurePanel(words.fleet, certainties, this.tip);
+    this.uneven = el("p", { class: "uneven", hidden: true });
+    this.fleet.body.before(this.uneven);
+    this.health = new HealthPanel(words.titles.health, this.tip, glossary);
+    this.findings = new FindingsPanel("findings", words.titles.findings, "Nothing is found to be wrong.");
+    this.lately = new FindingsPanel("lately", words.titles.lately, "Nothing was found lately that is over now.");
+    this.cards = el(
+      "div",
+      { class: "cards" },
+      ...this.panels.map(({ node }) => node),
+      this.fleet.node,
+      this.health.node,
+      this.findings.node,
+      this.lately.node,
+    );
+    const parts = [this.table.node, this.title, this.verdict.node, this.cards];
+    this.body = el("div", { class: "overview", hidden: true }, ...parts);
+    const at = new URLSearchParams(location.search).get("at");
+    const moment = at === "live" ? null : at;
+    if (moment) root.append(pastLine(moment));
+    root.append(this.note, this.loading, this.body);
+    this.feed = new OverviewFeed(this.chosen, moment, () => this.#draw());
+  }
+
+  close() {
+    this.feed.close();
+    this.tip.close();
+    this.root.replaceChildren();
+  }
+
+  #choose(name) {
+    this.chosen = name;
+    const url = new URL(location.href);
+    url.searchParams.set("source", name);
+    history.replaceState(history.state, "", url);
+    this.#draw();
+  }
+
+  #draw() {
+    const { told, failed, failedSince } = this.feed;
+    setAttribute(this.note, "hidden", !failed);
+    const shown = timeOfDay(new Date(failedSince).toISOString());
+    setText(this.note, failed && told ? `${failed} What is shown is of ${shown}. Trying again.` : failed);
+    setAttribute(this.body, "data-old", Boolean(failed));
+    if (!told) {
+      setAttribute(this.loading, "hidden", Boolean(failed));
+      return;
+    }
+    const { engines, fleet } = told;
+    const engine = engines.find(({ source }) => source === this.chosen) ?? engines[0];
+    setAttribute(this.body, "hidden", !engine);
+    setAttribute(this.loading, "hidden", Boolean(engine));
+    if (!engine) {
+      this.loading.replaceChildren(el("b", {}, "No engine to follow yet"), "Start kvxray with one.");
+      return;
+    }
+    setAttribute(this.table.node, "hidden", engines.length < 2);
+    this.table.draw(engines, engine.source);
+    this.#drawEngine(engine);
+    this.#drawFleet(fleet, engine);
+  }
+
+  #drawEngine(engine) {
+    const [name, about, link] = this.title.children;
+    setText(name, engine.source);
+    setText(about, aboutEngine(engine));
+    setAttribute(link, "href", pageUrl("live", engine.source, engine.at));
+    setAttribute(this.cards, "data-old", engine.state === "stale");
+    this.verdict.draw(engine);
+    for (const panel of this.panels)
+      panel.draw(engine.figures, engine.findings, pageUrl(panel.panel.link, engine.source, engine.at));
+    this.panels.find((panel) => panel.drawPool).drawPool(engine);
+    this.health.draw(engine);
+    this.findings.draw(engine.findings, engine.source);
+    this.lately.draw(engine.lately, engine.source);
+  }
+
+  // What takes a router to tell is told by the engine's own figures: not observable.
+  #drawFleet(fleet, engine) {
+    const { affinity_lost } = engine.figures;
+    this.fleet.draw({ ...fleet.figures, affinity_lost }, [], null);
+    setText(this.uneven, fleet.sentence);
+    setAttribute(this.uneven, "hidden", !fleet.sentence);
+  }
+}
+
+// The page itself never turns to another moment: its address does.
+function pastLine(moment) {
+  const url = new URL(location.href);
+  url.searchParams.delete("at");
+  const back = el("a", { class: "link", href: url.href }, "Back to the present");
+  return el("p", { class: "past" }, el("b", {}, "Past"), ` Everything is as it was at ${moment}. `, back);
+}
+
+function aboutEngine(engine) {
+  const { model, labels, media, at, time, state } = engine;
+  const when = at === "live" && state !== "past" ? "" : `as of ${timeOfDay(time)}`;
+  return [model, roleOf(engine), labels.node, media.join(", "), when].filter(Boolean).join("  ·  ");
+}
+
+export const mount = defineComponent("overview", ({ parentElement, data }) => {
+  applyTheme(parentElement, data.palettes);
+  const view = new Overview(parentElement.querySelector(".kx"), data);
+  return {
+    update: (next) => applyTheme(next.parentElement, next.data.palettes),
+    destroy: () => view.close(),
+  };
+});
