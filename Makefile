@@ -1,28 +1,39 @@
 # make demo   set everything up and run the demo: a real model, its cache, the dashboard at http://127.0.0.1:8501
-# make test   set everything up and run every test
+# make test   set everything up and run every test; WORKERS=2 on two cores
 # make check  format, lint, types, import rules
+# make kernels  compile every Triton kernel for GPUs that are not here, with two versions of Triton
 #
 # All of it lives in .venv; nothing is needed beforehand but Python 3.11+ and, for the browser tests, Chromium.
 
 PYTHON ?= python3
 ARGS ?=
+# Processes that share the tests; 0: this one alone.
+WORKERS ?= 0
 VENV := .venv
+# The oldest Triton that the kernels compile with, met on today's GPU machines: in a folder, beside the one of the tests.
+OLDEST_TRITON := 3.6.0
+OLDEST_TRITON_DIR := $(VENV)/triton-$(OLDEST_TRITON)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test check format clean
+.PHONY: demo test check kernels format clean
 
 demo: $(VENV)/.demo-ready
 	@$(BIN)/kvxray demo $(ARGS)
 
+# A file's tests stay together and in their order: they share what is dear, and some tell of those before them.
 test: $(VENV)/.dev-ready
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 check: $(VENV)/.dev-ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+kernels: $(VENV)/.dev-ready $(OLDEST_TRITON_DIR)/.ready
+	$(BIN)/python -m benchmarks.compile_kernels $(ARGS)
+	PYTHONPATH=$(OLDEST_TRITON_DIR) $(BIN)/python -m benchmarks.compile_kernels --triton $(OLDEST_TRITON) $(ARGS)
 
 format: $(VENV)/.dev-ready
 	$(BIN)/ruff format .
@@ -45,4 +56,10 @@ $(VENV)/.demo-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.dev-ready: $(VENV)/.demo-ready
 	$(PIP) install --quiet --constraint constraints.txt --group dev
+	@touch $@
+
+# Whole or not at all: pip leaves half a package behind when it is interrupted.
+$(OLDEST_TRITON_DIR)/.ready: | $(VENV)/bin/python
+	rm -rf $(OLDEST_TRITON_DIR)
+	$(PIP) install --quiet --no-deps --target $(OLDEST_TRITON_DIR) triton==$(OLDEST_TRITON)
 	@touch $@
