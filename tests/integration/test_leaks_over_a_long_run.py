@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from kvxray_backend.analysis.leaks import EngineTime, Leak, find_leaks
+from kvxray_backend.analysis.leaks import Leak, find_leaks
 from kvxray_engine.clock import VirtualClock
 from kvxray_engine.engine import EngineConfig, LLMEngine
 from kvxray_engine.null_model import NullModel
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.codec import decode, encode
+from kvxray_engine.stream.holder_ends import EngineTime
 from kvxray_engine.stream.recorded import to_message
 from kvxray_engine.stream.recorder import Recorder
 from kvxray_engine.tokenizer import ByteTokenizer
