@@ -27,6 +27,7 @@ from kvxray_backend.live_state import LiveState
 from kvxray_backend.snapshot_cache import CachedSnapshot, Encoding, SnapshotCache
 
 TICK_S: Final = 0.03
+MADE_UP_TICKS: Final = 3
 SUMMARY_S: Final = 0.5
 IDLE_SUMMARY_S: Final = 2.0
 DETAILS_MAX_AGE_S: Final = 0.9
@@ -173,8 +174,10 @@ class LiveFeed:
                 await self._tick()
             except Exception:
                 logger.exception("The live feed of %s stumbled and goes on.", self._live.source)
-            due = max(due + TICK_S, time.monotonic())
-            await asyncio.sleep(due - time.monotonic())
+            # A tick that came late is made up for, so that the rate holds; a long stall is not.
+            now = time.monotonic()
+            due = max(due + TICK_S, now - MADE_UP_TICKS * TICK_S)
+            await asyncio.sleep(max(due - now, 0.0))
 
     async def _tick(self) -> None:
         # In a thread: the fold may hold the lock, and encoding must not hold up the event loop.

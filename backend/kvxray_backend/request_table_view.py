@@ -101,6 +101,9 @@ def _has_hash(block_map: BlockMap, block: int) -> bool:
 
 def _rows(live: LiveState, block_map: BlockMap, ordinals: list[int]) -> list[RequestRow]:
     blocks, holders = block_map.holds()
+    # A pool has a million holds, a page shows a few dozen requests.
+    theirs = np.flatnonzero(np.isin(holders, np.array(ordinals, np.uint32)))
+    blocks, holders = blocks[theirs], holders[theirs]
     held = count_by_holder(holders, ordinals)
     shared = count_by_holder(holders[block_map.state[blocks] == BlockState.shared], ordinals)
     leaked = {leak.holder: len(leak.blocks) for leak in live.leaks}

@@ -71,7 +71,7 @@ class HashTable:
         at = bisect_right(self._first, ordinal) - 1
         if at >= 0 and ordinal - self._first[at] < len(self._runs[at]):
             return bytes(self._runs[at][ordinal - self._first[at]])
-        kept = int(np.searchsorted(self._kept, ordinal))
+        kept = int(np.searchsorted(self._kept, np.uint32(ordinal)))
         if kept < len(self._kept) and int(self._kept[kept]) == ordinal:
             return bytes(self._kept_bytes[kept])
         return None
@@ -101,8 +101,9 @@ class HashTable:
             at = np.minimum(np.searchsorted(self._kept, wanted), len(self._kept) - 1)
             found = self._kept[at] == wanted
             data[found] = self._kept_bytes[at[found]]
-        for first, run in zip(self._first, self._runs, strict=True):
-            start, end = np.searchsorted(wanted, [first, first + len(run)])
+        # Bounds of the same type as what is searched: it would be converted whole for each of thousands of runs.
+        starts, ends = (np.searchsorted(wanted, bound) for bound in self._bounds())
+        for first, run, start, end in zip(self._first, self._runs, starts.tolist(), ends.tolist(), strict=True):
             data[start:end] = run[wanted[start:end] - np.uint32(first)]
             found[start:end] = True
         self._kept, self._kept_bytes = wanted[found], data[found]
@@ -121,6 +122,11 @@ class HashTable:
             (int(self._kept[start]), self._kept_bytes[start:end].tobytes())
             for start, end in zip(starts, ends, strict=True)
         ]
+
+    def _bounds(self) -> tuple[U4, U4]:
+        """First ordinals of the runs, and those after their last."""
+        first = np.array(self._first, np.uint32)
+        return first, first + np.array([len(run) for run in self._runs], np.uint32)
 
     def _told(self) -> list[tuple[int, U1]]:
         return list(zip(self._first, self._runs, strict=True))

@@ -16,8 +16,12 @@ from kvxray_engine.stream.columns import U4
 from kvxray_engine.stream.schema import MAX_ORDINAL
 
 U8 = NDArray[np.uint64]
+I4 = NDArray[np.int32]
 
-COMPACT_AT: Final = 131_072
+COUNT_AT: Final = 131_072
+"""Changes in the log, after which they are counted though nobody reads."""
+MERGE_AT: Final = 16_384
+"""Pairs that changed, after which they go into the net holds though nobody reads those."""
 ANONYMOUS: Final = MAX_ORDINAL
 """The holder of rows that name none."""
 
@@ -27,10 +31,18 @@ _HOLDER_MASK: Final = np.uint64(0xFFFFFFFF)
 
 
 class HolderLog:
-    """Net holds in `_pairs` (sorted, removed bit 0, one entry a hold), not yet counted changes in `_log`."""
+    """Three layers. `_pairs`: net holds (sorted, removed bit 0, one entry a hold). `_changed`, `_net`: pairs that have
+    changed since (sorted, each once) and by how many holds; with `_pairs` never fewer than none. `_log`: changes that
+    are not counted yet.
+
+    At a million blocks putting a message's changes into the net holds costs a hundred times what the message does, and
+    it is asked after each whether all its releases had a hold: so it goes into the small layer first.
+    """
 
     def __init__(self) -> None:
         self._pairs: U8 = np.zeros(0, np.uint64)
+        self._changed: U8 = np.zeros(0, np.uint64)
+        self._net: I4 = np.zeros(0, np.int32)
         self._log: list[U8] = []
         self._logged = 0
         self._releases: list[U8] = []
@@ -38,12 +50,13 @@ class HolderLog:
     @property
     def num_bytes(self) -> int:
         """About what it takes of memory."""
-        return 8 * (len(self._pairs) + self._logged)
+        return 8 * (len(self._pairs) + self._logged) + 12 * len(self._changed)
 
     def copy(self) -> HolderLog:
         """Cheap: arrays are shared, since none is ever changed in place."""
         made = HolderLog()
-        made._pairs, made._log, made._logged = self._pairs, list(self._log), self._logged
+        made._pairs, made._changed, made._net = self._pairs, self._changed, self._net
+        made._log, made._logged = list(self._log), self._logged
         made._releases = list(self._releases)
         return made
 
@@ -53,8 +66,8 @@ class HolderLog:
             return
         self._log.append(_keys(blocks, named(holders)) | removed)
         self._logged += len(blocks)
-        if self._logged >= COMPACT_AT:
-            self._compact()
+        if self._logged >= COUNT_AT:
+            self._count()
 
     def replace(self, blocks: U4, holders: U4) -> None:
         """Begins anew from these holds."""
@@ -62,15 +75,16 @@ class HolderLog:
         self._logged = 0
         self._releases.clear()
         self._pairs = np.sort(_keys(blocks, holders))
+        self._changed, self._net = self._changed[:0], self._net[:0]
 
     def holds(self) -> tuple[U4, U4]:
         """Blocks and their holders, sorted by block, one entry a hold."""
-        self._compact()
+        self._merge()
         return _blocks(self._pairs), _holders(self._pairs)
 
     def of_block(self, block: int) -> list[int]:
         """Ordinals of the holders of one block, one entry a hold."""
-        self._compact()
+        self._merge()
         bounds = np.array([block, block + 1], np.uint64) << _BLOCK_SHIFT
         first, last = np.searchsorted(self._pairs, bounds)
         return [int(holder) for holder in _holders(self._pairs[first:last])]
@@ -82,17 +96,15 @@ class HolderLog:
 
     def take_releases_without_hold(self) -> list[tuple[int, int]]:
         """(block, holder) of releases that had no hold, since the last call."""
-        self._compact()
+        self._count()
         found: list[tuple[int, int]] = []
         for keys in self._releases:
             found.extend(zip(_blocks(keys).tolist(), _holders(keys).tolist(), strict=True))
         self._releases.clear()
         return found
 
-    def _compact(self) -> None:
-        """Only the log is sorted; what it comes to goes into the pairs, which are in order: at a million blocks sorting
-        them too would be most of the work.
-        """
+    def _count(self) -> None:
+        """What the log comes to, into the small layer."""
         if not self._log:
             return
         keys = np.sort(np.concatenate(self._log))
@@ -100,21 +112,52 @@ class HolderLog:
         self._logged = 0
         pairs = keys >> _ONE
         first = np.flatnonzero(np.concatenate(([True], pairs[1:] != pairs[:-1])))
-        net = np.add.reduceat(1 - 2 * (keys & _ONE).astype(np.int32), first)
-        changed = pairs[first] << _ONE
-        self._release(changed[net < 0], -net[net < 0])
-        added = np.repeat(changed[net > 0], net[net > 0])
-        self._pairs = np.insert(self._pairs, np.searchsorted(self._pairs, added), added)
+        self._note(pairs[first] << _ONE, np.add.reduceat(1 - 2 * (keys & _ONE).astype(np.int32), first))
+        if len(self._changed) >= MERGE_AT:
+            self._merge()
 
-    def _release(self, keys: U8, times: NDArray[np.int32]) -> None:
-        """Takes each pair away so many times, as far as it is held."""
+    def _note(self, keys: U8, net: I4) -> None:
+        """Adds to what has changed; a pair is released only as often as it is held."""
+        at = np.searchsorted(self._changed, keys)
+        is_known = np.zeros(len(keys), bool)
+        if len(self._changed):
+            is_known = self._changed[np.minimum(at, len(self._changed) - 1)] == keys
+        net[is_known] += self._net[at[is_known]]
+        falling = np.flatnonzero(net < 0)
+        held = self._num_held(keys[falling])
+        lacking = net[falling] + held < 0
+        if lacking.any():
+            self._releases.append(keys[falling[lacking]])
+            net[falling[lacking]] = -held[lacking]
+        known = self._net.copy()
+        known[at[is_known]] = net[is_known]
+        self._changed = np.insert(self._changed, at[~is_known], keys[~is_known])
+        self._net = np.insert(known, at[~is_known], net[~is_known])
+
+    def _num_held(self, keys: U8) -> I4:
+        """How often each pair is in `_pairs`."""
         begin, end = np.searchsorted(self._pairs, keys), np.searchsorted(self._pairs, keys, "right")
-        if (times > end - begin).any():
-            self._releases.append(keys[times > end - begin])
-        held, end = end > begin, np.minimum(begin + times, end)
+        return (end - begin).astype(np.int32)
+
+    def _merge(self) -> None:
+        """Everything into the net holds, which are in order: sorting them anew would be most of the work."""
+        self._count()
+        keys, net = self._changed, self._net
+        if not len(keys):
+            return
+        self._changed, self._net = keys[:0], net[:0]
+        if (net < 0).any():
+            self._release(keys[net < 0], -net[net < 0])
+        if (net > 0).any():
+            added = np.repeat(keys[net > 0], net[net > 0])
+            self._pairs = np.insert(self._pairs, np.searchsorted(self._pairs, added), added)
+
+    def _release(self, keys: U8, times: I4) -> None:
+        """Takes each pair, which is held so often, away so many times."""
+        begin = np.searchsorted(self._pairs, keys)
         steps = np.zeros(len(self._pairs) + 1, np.int8)
-        steps[begin[held]] += 1
-        steps[end[held]] -= 1
+        steps[begin] += 1
+        steps[begin + times] -= 1
         self._pairs = self._pairs[np.cumsum(steps[:-1], dtype=np.int8) == 0]
 
 

@@ -1,0 +1,120 @@
+"""What a foreign engine told, whatever its dialect: batches of stores, removals and clears of blocks known by hash.
+
+Pure data, between the dialects that make it and everything behind them. A hash is opaque bytes: 8 big-endian ones where
+the engine sends integers (two's complement where they are signed), else the bytes it sent. Token ids are gone by here:
+what is left of them is how many there were, and keyed digests.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Hash = bytes
+Why = Literal["store", "reuse_report", "placeholder"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a block is kept. `medium`: as told, empty when it was not; `group`: KV cache group, 0 when not told."""
+
+    medium: str = ""
+    group: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a group's layers are, as told: full_attention, sliding_window, mamba …; empty when not told. `window`:
+    tokens, 0 = none.
+    """
+
+    kind: str = ""
+    window: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Blocks of one chain, each the child of the one before it. `parent`: that of the first; None: it is a root, or
+    (why placeholder) nothing is told of it.
+
+    num_tokens: token ids that came along, for all blocks together; None: the dialect sends none. block_size: tokens a
+    block, as told; 0 for a placeholder. token_digests: of the tokens of each block, empty when there are none.
+    salt, session, lora: as told, still readable; whoever keeps them digests salt and session first.
+    """
+
+    hashes: tuple[Hash, ...]
+    parent: Hash | None
+    block_size: int
+    num_tokens: int | None
+    place: Place = Place()
+    spec: Spec = Spec()
+    why: Why = "store"
+    lora: str = ""
+    salt: str = ""
+    session: str = ""
+    locality: str = ""
+    ownership: str = ""
+    token_digests: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """One copy of each. `is_any_group`: no group was told, so that the hashes are looked for in all groups."""
+
+    hashes: tuple[Hash, ...]
+    place: Place = Place()
+    is_any_group: bool = False
+    locality: str = ""
+    ownership: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Blocks that went from one medium to another (TensorRT-LLM's `updated`)."""
+
+    hashes: tuple[Hash, ...]
+    source: Place
+    target: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Everything on a medium is forgotten; empty: on that of the GPU, as all engines mean it."""
+
+    medium: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """How large the caches are: blocks by medium (TensorRT-LLM tells it first)."""
+
+    num_blocks: tuple[tuple[str, int], ...]
+    window: int = 0
+
+
+Told = Stored | Removed | Moved | Cleared | Created
+
+
+@dataclass(frozen=True, slots=True)
+class Oddities:
+    """What was not understood, counted: nothing of it stops the rest of its batch."""
+
+    unknown_events: dict[str, int] = field(default_factory=dict)
+    unknown_fields: dict[str, int] = field(default_factory=dict)
+    bad_events: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.unknown_events or self.unknown_fields or self.bad_events)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One message. `ts`: Unix seconds by the engine's wall clock, None when not told. `rank`: data-parallel rank, None
+    when not told. `digest`: 16 bytes over the payload, by which a duplicate is told from a restart.
+    """
+
+    ts: float | None
+    rank: int | None
+    events: tuple[Told, ...]
+    oddities: Oddities = Oddities()
+    digest: bytes = b""
