@@ -1,7 +1,6 @@
 """What the rollups tell of the minutes, the hour and the day before a moment: what no fold of the present remembers.
 
-Pure but for the reads. Gauges were read a few times a second, so that what they did in between is not known; a stretch
-of which the beginning is not known says nothing.
+Pure but for the reads.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from kvxray_storage.records import EpochKey
 from kvxray_storage.rollups import ColumnsByName, rollups
 from numpy.typing import NDArray
 
+from kvxray_backend.overview_gauges import GAUGES_READ, gauges
+
 _NS: Final = 1_000_000_000
 _SECONDS: Final = (
     "preemptions", "requests_finished", "requests_aborted", "requests_failed", "ttft_histogram", "itl_histogram",
-    "usable_blocks", "used_last", "used_min", "used_max", "waiting_min",
+    *GAUGES_READ,
 )  # fmt: skip
 _MINUTES: Final = ("tokens_queried", "tokens_hit", "ttft_histogram")
-_GAP_S: Final = 10
-"""A stretch begins with its first row; one that comes later than this leaves the beginning unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def before(database: Database, key: EpochKey, now_ns: int) -> Before:
     if not len(seconds["t_s"]):
         return Before(**_of_minutes(minutes, now_s))
     return Before(
-        **_counts(seconds), **_gauges(seconds, now_s), **_of_minutes(minutes, now_s), **_recent(seconds, now_s)
+        **_counts(seconds), **gauges(seconds, now_s), **_of_minutes(minutes, now_s), **_recent(seconds, now_s)
     )
 
 
@@ -77,22 +76,6 @@ def _with_the_last(minutes: ColumnsByName, seconds: ColumnsByName) -> ColumnsByN
 def _counts(rows: ColumnsByName) -> dict[str, int]:
     ended = sum(int(rows[f"requests_{how}"].sum()) for how in ("finished", "aborted", "failed"))
     return {"preemptions_10m": int(rows["preemptions"].sum()), "finished_10m": ended}
-
-
-def _gauges(rows: ColumnsByName, now_s: int) -> dict[str, Any]:
-    used = {reading: _shares(rows, f"used_{reading}") for reading in ("last", "min", "max")}
-    minute, five = _since(rows, now_s - 60), _since(rows, now_s - 300)
-    told: dict[str, Any] = {}
-    if _begins(rows, minute, now_s - 60):
-        told |= {
-            "waiting_low": _number(np.min(rows["waiting_min"][minute])),
-            "used_low": _number(np.min(used["min"][minute])),
-            "used_high": _number(np.max(used["max"][minute])),
-        }
-    if minute.stop > five.start:
-        told["used_max_5m"] = _number(np.fmax.reduce(used["max"][five]))
-        told["used_mean_5m"] = _mean(rows["t_s"][five], used["last"][five], now_s)
-    return told
 
 
 def _recent(rows: ColumnsByName, now_s: int) -> dict[str, Any]:
@@ -120,7 +103,7 @@ def _of_minutes(rows: ColumnsByName, now_s: int) -> dict[str, Any]:
         "hit_rate_before": _hit_rate(rows, _between(rows, now_s - 5400, now_s - 3600)),
         "hit_rate_day": _hit_rate(rows, slice(0, len(rows["t_s"]))) if watched_s >= 3600 else None,
         "ttft_hour_s": _quantile(ttft, 0.5),
-        "first_tokens_hour": int(ttft.sum()),
+        "first_tokens_hour": int(ttft.sum()) if watched_s > 360 else None,
     }
 
 
@@ -132,26 +115,6 @@ def _between(rows: ColumnsByName, t0_s: int, t1_s: int) -> slice:
     return slice(*(int(at) for at in np.searchsorted(rows["t_s"], [t0_s, t1_s])))
 
 
-def _begins(rows: ColumnsByName, stretch: slice, t_s: int) -> bool:
-    return stretch.start < stretch.stop and int(rows["t_s"][stretch.start]) <= t_s + _GAP_S
-
-
-def _shares(rows: ColumnsByName, name: str) -> NDArray[np.float64]:
-    usable = rows["usable_blocks"]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares: NDArray[np.float64] = np.where(usable > 0, rows[name] / usable, np.nan)
-    return shares
-
-
-def _mean(t_s: NDArray[np.int64], values: NDArray[np.float64], now_s: int) -> float | None:
-    """Each value until the next one: a second without events has no row, and is as the one before. Of the time of which
-    something is known.
-    """
-    lasted = np.diff(np.append(t_s, max(now_s, int(t_s[-1]) + 1))).clip(min=0)
-    values, lasted = values[known := ~np.isnan(values)], lasted[known]
-    return _number(float((values * lasted).sum() / lasted.sum())) if lasted.sum() else None
-
-
 def _hit_rate(rows: ColumnsByName, stretch: slice) -> float | None:
     queried = int(rows["tokens_queried"][stretch].sum())
     return int(rows["tokens_hit"][stretch].sum()) / queried if queried else None
@@ -160,8 +123,3 @@ def _hit_rate(rows: ColumnsByName, stretch: slice) -> float | None:
 def _quantile(counts: NDArray[np.int64], share: float) -> float | None:
     us = quantile_us(counts, share)
     return us / 1e6 if us is not None else None
-
-
-def _number(value: float) -> Any:
-    """None for what is not known for all of a stretch."""
-    return None if np.isnan(value) else float(value)

@@ -25,8 +25,8 @@ def durations(seconds: float, number: int) -> bytes:
 EMPTY = durations(1, 0)
 QUIET: dict[str, Any] = {
     "preemptions": 0, "requests_finished": 0, "requests_aborted": 0, "requests_failed": 0, "usable_blocks": 100,
-    "used_last": 50, "used_min": 50, "used_max": 50, "waiting_min": 0, "tokens_queried": 0, "tokens_hit": 0,
-    "ttft_histogram": EMPTY, "itl_histogram": EMPTY,
+    "used_last": 50, "used_min": 50, "used_max": 50, "waiting_last": 0, "waiting_min": 0, "tokens_queried": 0,
+    "tokens_hit": 0, "ttft_histogram": EMPTY, "itl_histogram": EMPTY,
 }  # fmt: skip
 
 Rows = dict[int, dict[str, Any]]
@@ -43,7 +43,7 @@ class Told:
         told = [QUIET | self.rows[seconds][t_s] for t_s in at]
         columns: dict[str, Any] = {"t_s": np.array(at, np.int64)}
         for name in names:
-            kind: Any = object if "histogram" in name else np.float64 if name.startswith(("used", "wait")) else np.int64
+            kind: Any = object if "histogram" in name else np.float64 if name.startswith(("us", "wait")) else np.int64
             columns[name] = np.array([row[name] for row in told] + [None], object)[:-1].astype(kind)
         return columns
 
@@ -78,6 +78,23 @@ def test_the_lowest_and_highest_of_a_minute_need_its_beginning(window: Any) -> N
     assert (unknown.waiting_low, unknown.used_low, unknown.used_high) == (None, None, 0.9)
 
 
+def test_what_was_read_before_stands_until_the_next_reading(window: Any) -> None:
+    before = {"waiting_last": 3, "used_last": 95, "used_max": 99, "used_min": 10}
+    found = window({NOW - 400: before, NOW - 8: {"waiting_min": 4, "used_last": 20, "used_min": 20, "used_max": 60}})
+    assert (found.waiting_low, found.used_low, found.used_high) == (3, 0.2, 0.95)
+    assert (found.used_max_5m, found.used_mean_5m) == (0.95, pytest.approx((292 * 0.95 + 9 * 0.2) / 301))
+    quiet = window({NOW - 400: before})
+    assert (quiet.waiting_low, quiet.used_low, quiet.used_high, quiet.used_mean_5m) == (3, 0.95, 0.95, 0.95)
+
+
+def test_a_second_in_which_no_gauge_was_read_is_as_the_one_before(window: Any) -> None:
+    unread = dict.fromkeys(
+        ("usable_blocks", "used_last", "used_min", "used_max", "waiting_last", "waiting_min"), np.nan
+    )
+    found = window({NOW - 70: {"waiting_last": 2}, NOW - 30: unread, NOW - 3: {"waiting_min": 5}})
+    assert (found.waiting_low, found.used_low, found.used_mean_5m) == (2, 0.5, 0.5)
+
+
 def test_the_mean_is_over_time_and_not_over_rows(window: Any) -> None:
     rows = {NOW - 100: {"used_last": 100}, NOW - 20: {"used_last": 0}, NOW - 10: {"used_last": np.nan}}
     assert window(rows).used_mean_5m == pytest.approx(80 / 90)
@@ -101,6 +118,13 @@ def test_latency_is_of_its_own_window(window: Any) -> None:
     assert (found.itl_p50_s, found.itl_p99_s) == (pytest.approx(0.1, rel=0.2), pytest.approx(0.1, rel=0.2))
     # The hour before the last five minutes: neither what is older nor what is being compared with it.
     assert (found.ttft_hour_s, found.first_tokens_hour) == (pytest.approx(2.0, rel=0.2), 10)
+
+
+def test_of_an_hour_that_nobody_watched_nothing_is_counted(window: Any) -> None:
+    told = {at: {"ttft_histogram": durations(0.1, 3)} for at in (NOW - 3000, NOW - 360)}
+    assert window({}, {NOW - 360: told[NOW - 360]}).first_tokens_hour is None
+    assert window({}, {NOW - 361: {}, NOW - 60: {}}).first_tokens_hour == 0
+    assert window({}, told).first_tokens_hour == 3
 
 
 def test_hit_rates_are_of_sums_and_the_day_needs_an_hour(window: Any) -> None:

@@ -1,4 +1,7 @@
-"""The overview's figures equal a plain recount of a keyframe and the events."""
+"""The overview's figures equal a plain recount of a keyframe and the events.
+
+Those of the time before have a longer life of their own, in test_every_figure_before.py.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from typing import Final
 
 import pytest
 
-from tests.integration.recount import HIT_S, Recount, Request, hit_rate_of, ms_of
+from tests.integration.recount import HIT_S, Recount, Request, ms_of
 from tests.integration.recounted import OF_THE_STATE, Number, only_time, seconds_between
+from tests.integration.recounted_before import EXACT, QUANTILES
 from tests.integration.watched_life import Life, Moment
 
 OF_THE_EVENTS: Final[dict[str, Callable[[Recount], Number]]] = {
@@ -36,13 +40,8 @@ OF_THE_EVENTS: Final[dict[str, Callable[[Recount], Number]]] = {
     "leaking_holders": lambda truth: sum(truth.leaks(name) for name in truth.requests),
     "expired_leases": lambda truth: 0,
 }
-OF_ROLLUPS: Final = {
-    "used_low", "used_high", "used_mean_5m", "used_max_5m", "waiting_low", "itl_p50_s", "itl_p99_s", "ttft_5m_s",
-    "ttft_hour_s", "hit_rate_before", "hit_rate_day",
-    "watched_s", "preemptions_10m", "finished_10m", "preemptions_per_finished", "first_tokens_5m", "first_tokens_hour",
-    "queried_30m", "hit_rate_30m",
-}  # fmt: skip
-"""Of whole seconds and minutes, told as derived: the timeline's own recount covers what they are made of."""
+UNTIL_WATCHED_LONGER: Final = ("hit_rate_before", "hit_rate_day", "ttft_hour_s", "first_tokens_hour")
+"""Figures of a time before these three minutes."""
 
 
 def age_of_cached(truth: Recount, since: str) -> float | None:
@@ -83,13 +82,10 @@ def test_a_figure_of_the_overview_is_what_the_events_tell(life: Life, moment: Mo
 def test_every_figure_of_the_overview_is_recounted(life: Life, moment: Moment) -> None:
     (engine,) = life.get("/api/overview", **moment.query)["engines"]
     told = {name: figure for name, figure in engine["figures"].items() if figure["certainty"] != "not_observable"}
-    assert told.keys() == OF_THE_EVENTS.keys() | OF_ROLLUPS
-    assert {told[name]["certainty"] for name in OF_ROLLUPS} == {"derived"}
+    assert told.keys() == OF_THE_EVENTS.keys() | EXACT.keys() | QUANTILES.keys()
 
 
-def test_prompts_of_half_an_hour_are_those_of_the_events(life: Life, moment: Moment) -> None:
+@pytest.mark.parametrize("name", UNTIL_WATCHED_LONGER)
+def test_a_figure_of_a_time_that_nobody_watched_is_no_number(life: Life, moment: Moment, name: str) -> None:
     (engine,) = life.get("/api/overview", **moment.query)["engines"]
-    until_ms = (moment.truth.now_ms // 1000 + 1) * 1000  # in whole seconds, that of the moment included
-    scheduled = [e for e in life.events if e["kind"] == "RequestScheduled" and ms_of(e["time"]) < until_ms]
-    assert engine["figures"]["queried_30m"]["value"] == sum(event["a0"] for event in scheduled)
-    assert engine["figures"]["hit_rate_30m"]["value"] == pytest.approx(hit_rate_of(scheduled))
+    assert engine["figures"][name]["value"] is None

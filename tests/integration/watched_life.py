@@ -73,7 +73,7 @@ class Engine:
     def wait_until(self, ms: int) -> None:
         self.clock.advance_ns((ms - self.now_ms) * MS)
 
-    def live_until(self, seconds: int) -> None:
+    def live_until(self, seconds: int, after_step: Callable[[], None] = lambda: None) -> None:
         """Steps up to then, the last of them well before: what follows is later."""
         while True:
             at = self.now_ms + self._random.randrange(60, 500)
@@ -85,6 +85,7 @@ class Engine:
             if self._random.random() < 0.25 or not self.small.engine.has_work:
                 self._add()
             self.small.step()
+            after_step()
 
     def step_at(self, seconds: int) -> None:
         """Something arrives at this very second."""
