@@ -2,28 +2,27 @@
 
 Pure data, between the dialects that make it and everything behind them. A hash is opaque bytes: 8 big-endian ones where
 the engine sends integers (two's complement where they are signed), else the bytes it sent. Token ids are gone by here:
-what is left of them is how many there were, and keyed digests.
+what is left of them is how many there were, and keyed digests. Structs of msgspec, since one is made for each event.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
+
+from msgspec import Struct, field
 
 Hash = bytes
 Why = Literal["store", "reuse_report", "placeholder"]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True, gc=False):
     """Where a block is kept. `medium`: as told, empty when it was not; `group`: KV cache group, 0 when not told."""
 
     medium: str = ""
     group: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(Struct, frozen=True, gc=False):
     """What a group's layers are, as told: full_attention, sliding_window, mamba …; empty when not told. `window`:
     tokens, 0 = none.
     """
@@ -32,8 +31,7 @@ class Spec:
     window: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True, gc=False):
     """Blocks of one chain, each the child of the one before it. `parent`: that of the first; None: it is a root, or
     (why placeholder) nothing is told of it.
 
@@ -57,8 +55,7 @@ class Stored:
     token_digests: tuple[bytes, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Struct, frozen=True, gc=False):
     """One copy of each. `is_any_group`: no group was told, so that the hashes are looked for in all groups."""
 
     hashes: tuple[Hash, ...]
@@ -68,8 +65,7 @@ class Removed:
     ownership: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True, gc=False):
     """Blocks that went from one medium to another (TensorRT-LLM's `updated`)."""
 
     hashes: tuple[Hash, ...]
@@ -77,15 +73,13 @@ class Moved:
     target: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
+class Cleared(Struct, frozen=True, gc=False):
     """Everything on a medium is forgotten; empty: on that of the GPU, as all engines mean it."""
 
     medium: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Created:
+class Created(Struct, frozen=True, gc=False):
     """How large the caches are: blocks by medium (TensorRT-LLM tells it first)."""
 
     num_blocks: tuple[tuple[str, int], ...]
@@ -95,8 +89,7 @@ class Created:
 Told = Stored | Removed | Moved | Cleared | Created
 
 
-@dataclass(frozen=True, slots=True)
-class Oddities:
+class Oddities(Struct, frozen=True, gc=False):
     """What was not understood, counted: nothing of it stops the rest of its batch."""
 
     unknown_events: dict[str, int] = field(default_factory=dict)
@@ -107,14 +100,22 @@ class Oddities:
         return bool(self.unknown_events or self.unknown_fields or self.bad_events)
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+NO_ODDITIES: Final = Oddities()
+
+
+class Batch(Struct, frozen=True, gc=False):
     """One message. `ts`: Unix seconds by the engine's wall clock, None when not told. `rank`: data-parallel rank, None
     when not told. `digest`: 16 bytes over the payload, by which a duplicate is told from a restart.
+
+    event_id: where each event has a number of its own (TensorRT-LLM's JSON, Dynamo): one left out is an event lost.
+    elapsed_s: seconds since a recording began (Dynamo), which is no wall clock. worker: whose event it is (Dynamo).
     """
 
     ts: float | None
     rank: int | None
     events: tuple[Told, ...]
-    oddities: Oddities = Oddities()
+    oddities: Oddities = NO_ODDITIES
     digest: bytes = b""
+    event_id: int | None = None
+    elapsed_s: float | None = None
+    worker: int | None = None
