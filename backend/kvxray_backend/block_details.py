@@ -2,8 +2,8 @@
 beside them, by maps that are coloured by it. Layout in docs/architecture.md.
 
 Little endian: a header of 32 bytes, a u4 column of ages, a u4 column of holders, where requests name tenants a u1
-column of those, and a JSON object with the ids of the holders and the tenants of most blocks. Pure but for the lock of
-the state it reads.
+column of those, and a JSON object with the ids of the holders and the tenants of most blocks, and the sets of holders
+that hold most blocks together. Pure but for the lock of the state it reads.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from kvxray_engine.stream.holder_log import ANONYMOUS
 from kvxray_engine.stream.schema import UNKNOWN_U4, Name
 from numpy.typing import NDArray
 
+from kvxray_backend.block_sharers import Sharers, sharers_of_blocks
 from kvxray_backend.block_tenants import are_told, tenants_of_blocks
 from kvxray_backend.live_state import LiveState
 
 MAGIC: Final = b"KVXD"
-VERSION: Final = 2
+VERSION: Final = 3
 HEADER: Final = struct.Struct("<4sBB2xIIdI4x")
 
 FLAG_HOLDERS_KNOWN: Final = 1
@@ -33,6 +34,8 @@ AGE_MOST: Final = 0xFFFFFFFE
 HOLDER_NOBODY: Final = 0xFFFFFFFF
 HOLDER_SEVERAL: Final = 0xFFFFFFFE
 HOLDER_UNKNOWN: Final = 0xFFFFFFFD
+HOLDER_SETS: Final = 0x80000000
+"""From here on the place of a set of holders, below it ordinals."""
 
 NAMES_TOLD: Final = 64
 _NS_A_TICK: Final = 10_000_000
@@ -52,7 +55,10 @@ def details_frame(live: LiveState) -> tuple[float, bytes] | None:
     holds = log.holds() if known else (np.zeros(0, np.uint32), np.zeros(0, np.uint32))
     holders = _holders(ref, *holds)
     flags, tenants = FLAG_HOLDERS_KNOWN if known else 0, b""
-    told: dict[str, object] = {"holders": _names(names, holders), "tenants": []}
+    sharers = sharers_of_blocks(*holds)
+    told: dict[str, object] = {"holders": _names(names, holders), "tenants": [], "together": sharers.sets}
+    told["sharers"] = _names_of_sharers(names, sharers)
+    holders[sharers.blocks] = HOLDER_SETS + sharers.of_set
     if known and are_told(names):
         classes, told["tenants"] = tenants_of_blocks(ref == 0, *holds, names)
         flags, tenants = flags | FLAG_TENANTS_TOLD, classes.tobytes()
@@ -81,6 +87,19 @@ def _holders(ref: U4, blocks: U4, holders: U4) -> U4:
 
 def _names(names: Mapping[int, Name], holders: U4) -> dict[str, str]:
     """Ids of the holders that most blocks are held by alone."""
-    ordinals, counts = np.unique(holders[holders < HOLDER_UNKNOWN], return_counts=True)
+    ordinals, counts = np.unique(holders[holders < HOLDER_SETS], return_counts=True)
+    return _of_most(names, ordinals, counts)
+
+
+def _names_of_sharers(names: Mapping[int, Name], sharers: Sharers) -> dict[str, str]:
+    """Ids of the holders that hold most blocks together with others."""
+    blocks = np.bincount(sharers.of_set, minlength=len(sharers.sets))
+    members = np.array([member for members in sharers.sets for member in members], np.uint32)
+    ordinals, at = np.unique(members, return_inverse=True)
+    counts = np.bincount(at, np.repeat(blocks, [len(members) for members in sharers.sets]), len(ordinals))
+    return _of_most(names, ordinals, counts)
+
+
+def _of_most(names: Mapping[int, Name], ordinals: U4, counts: NDArray[np.number]) -> dict[str, str]:
     most = ordinals[np.argsort(-counts, kind="stable")[:NAMES_TOLD]].tolist()
     return {str(ordinal): names[ordinal].id for ordinal in most if ordinal in names}

@@ -85,19 +85,21 @@ def details_of(
     holders: Mapping[int, int],
     known: bool = True,
     tenants: Mapping[int, int] | None = None,
+    together: Sequence[Sequence[int]] = (),
 ) -> bytes:
     """As `/api/state/details` answers: ages in hundredths of a second, holders by ordinal, classes of tenants; unknown
-    and nobody else.
+    and nobody else. together: sets of holders, the first of which holders tell as 2^31.
     """
-    told = {"holders": {"7": "agent-7", "8": "agent-8"}, "tenants": ["a" * 32, "b" * 32]}
-    names, flags = json.dumps(told).encode(), int(known) + 2 * (tenants is not None)
+    names = {"7": "agent-7", "8": "agent-8"}
+    told = {"holders": names, "tenants": ["a" * 32, "b" * 32], "together": together, "sharers": {"10": "agent-10"}}
+    tail, flags = json.dumps(told).encode(), int(known) + 2 * (tenants is not None)
     blocks = range(backend.num_blocks)
-    head = struct.pack("<4sBB2xIIdI4x", b"KVXD", 2, flags, 1, backend.num_blocks, 0.0, len(names))
+    head = struct.pack("<4sBB2xIIdI4x", b"KVXD", 3, flags, 1, backend.num_blocks, 0.0, len(tail))
     columns = [[column.get(block, 2**32 - 1) for block in blocks] for column in (ages, holders)]
     body = b"".join(struct.pack(f"<{backend.num_blocks}I", *column) for column in columns)
     if tenants is not None:
         body += bytes(tenants.get(block, 1) for block in blocks)
-    return head + body + names
+    return head + body + tail
 
 
 def order_of(blocks: Sequence[int], num_hashed: int = 0, num_trees: int = 0) -> bytes:

@@ -95,6 +95,27 @@ def test_a_range_says_who_holds_its_blocks_and_how_sure_that_is(page: Page, back
     page.wait_for_function(f"{HELD} === 'held by nobody'")
 
 
+SHARERS = "inside('block_map', '.range-shared').innerText.replaceAll(/\\s+/g, ' ').trim()"
+
+
+@pytest.mark.usefixtures("painted")
+def test_a_range_names_those_who_share_most_of_its_blocks(page: Page, backend: ScriptedBackend) -> None:
+    first_set, several = 2**31, 2**32 - 2
+    for block in (4, 5, 6, 7, 8):
+        backend.set_block(block, SHARED, 2, 16)
+    backend.send_delta([4, 5, 6, 7, 8])
+    holders = {4: first_set, 5: first_set, 6: first_set + 1, 7: first_set + 1, 8: several}
+    sets = [[8, 10], [7, 10, 11]]
+    backend.answers["state/details"] = details_of(backend, {}, holders, together=sets)
+    drag(page, 4, 7)
+    page.wait_for_function(f"{HELD} === 'held by several at once 4'")
+    page.wait_for_function(f"{SHARERS} === 'shared by agent-10 4 agent-8 2 agent-7 2 1 more'")
+    drag(page, 6, 8)  # by whom the last is held was not told
+    page.wait_for_function(f"{SHARERS} === 'shared by agent-7 2 agent-10 2 holder 11 2 not named 1'")
+    drag(page, 8, 9)
+    page.wait_for_function("inside('block_map', '.range-shared').hidden")
+
+
 @pytest.mark.usefixtures("painted")
 def test_a_range_names_nobody_while_holders_are_not_known(page: Page, backend: ScriptedBackend) -> None:
     drag(page, 1, 5)

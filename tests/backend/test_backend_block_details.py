@@ -6,19 +6,23 @@ import json
 from typing import Any
 
 import numpy as np
+import pytest
+from kvxray_backend import block_sharers
 from kvxray_backend.block_details import (
     AGE_UNKNOWN,
     FLAG_HOLDERS_KNOWN,
     FLAG_TENANTS_TOLD,
     HEADER,
     HOLDER_NOBODY,
-    HOLDER_SEVERAL,
+    HOLDER_SETS,
     HOLDER_UNKNOWN,
     details_frame,
 )
+from kvxray_backend.block_sharers import sharers_of_blocks
 from kvxray_backend.block_tenants import FIRST, MOST_TENANTS, NOBODY, NOT_TOLD, OTHERS, SEVERAL
 from kvxray_backend.live_state import LiveState
 from kvxray_engine.stream.block_map import BlockMap
+from kvxray_engine.stream.holder_log import ANONYMOUS
 
 from tests.backend.told import Story
 
@@ -37,6 +41,7 @@ def read(frame: bytes) -> dict[str, Any]:
     tenants = list(frame[HEADER.size + 8 * count : -length])
     assert len(tenants) == (count if flags & FLAG_TENANTS_TOLD else 0)
     names = json.loads(frame[-length:])
+    assert frame[4] == 3
     return {
         "known": bool(flags & FLAG_HOLDERS_KNOWN),
         "epoch": epoch,
@@ -44,6 +49,8 @@ def read(frame: bytes) -> dict[str, Any]:
         "ages": columns[:count].tolist(),
         "holders": columns[count:].tolist(),
         "names": names["holders"],
+        "together": names["together"],
+        "sharers": names["sharers"],
         "tenants": tenants,
         "tenant_names": names["tenants"],
     }
@@ -67,8 +74,9 @@ def test_blocks_have_their_holder_and_their_age() -> None:
     told_now = details(told(story))
     assert told_now["known"]
     assert told_now["epoch"] == 4
-    assert told_now["holders"] == [HOLDER_NOBODY, first, HOLDER_SEVERAL, second, HOLDER_NOBODY, HOLDER_NOBODY]
-    assert told_now["names"] == {str(first): "agent-1", str(second): "agent-2"}
+    assert told_now["holders"] == [HOLDER_NOBODY, first, HOLDER_SETS, second, HOLDER_NOBODY, HOLDER_NOBODY]
+    assert told_now["together"] == [[first, second]]
+    assert told_now["names"] == told_now["sharers"] == {str(first): "agent-1", str(second): "agent-2"}
     assert told_now["ages"] == [AGE_UNKNOWN, 250, 250, 0, AGE_UNKNOWN, AGE_UNKNOWN]
 
 
@@ -93,6 +101,47 @@ def test_a_block_held_twice_by_one_is_its_own() -> None:
     story.refer("agent-1", 1)
     story.step()
     assert details(told(story))["holders"][1] == only
+
+
+def test_those_who_share_are_told_by_set_the_one_of_most_blocks_first() -> None:
+    story = Story(num_blocks=9)
+    a, b, c = (story.arrive(name) for name in ("a", "b", "c"))
+    story.allocate("a", 1, 2, 3, 4, 5)
+    story.refer("b", 1, 2, 3, 4)
+    story.refer("c", 1)
+    story.refer("b", 2)  # held twice by one, and by no more for it
+    story.step()
+    told_now = details(told(story))
+    assert told_now["together"] == [[a, b], [a, b, c]]
+    most, all_three = HOLDER_SETS, HOLDER_SETS + 1
+    assert told_now["holders"] == [HOLDER_NOBODY, all_three, most, most, most, a, *[HOLDER_NOBODY] * 3]
+    assert list(told_now["sharers"].items()) == [(str(a), "a"), (str(b), "b"), (str(c), "c")]
+
+
+def test_blocks_shared_by_somebody_without_a_name_are_only_several() -> None:
+    found = sharers_of_blocks(np.array([3, 3], np.uint32), np.array([7, ANONYMOUS], np.uint32))
+    assert (found.sets, found.blocks.tolist(), found.of_set.tolist()) == ([], [], [])
+
+
+def test_of_many_sets_those_of_most_blocks_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_sharers, "MOST_SETS", 3)
+    monkeypatch.setattr(block_sharers, "MOST_MEMBERS", 5)
+    members = {1: [5, 6], 2: [1, 2], 3: [1, 2], 4: [1, 2], 5: [7, 8, 9, 10], 6: [7, 8, 9, 10], 7: [5, 6], 8: [3, 4]}
+    blocks = np.array([block for block, held_by in members.items() for _ in held_by], np.uint32)
+    holders = np.array([holder for held_by in members.values() for holder in held_by], np.uint32)
+    found = sharers_of_blocks(blocks, holders)
+    assert found.sets == [[1, 2], [5, 6]]  # four more members would be too many, and a fourth set one too many
+    assert dict(zip(found.blocks.tolist(), found.of_set.tolist(), strict=True)) == {1: 1, 2: 0, 3: 0, 4: 0, 7: 1}
+
+
+def test_sets_are_those_of_a_count_block_by_block() -> None:
+    rng = np.random.default_rng(5)
+    holds = np.unique(rng.integers(0, 40, (3000, 2)), axis=0)
+    blocks, holders = (np.repeat(column, 1 + holds[:, 1] % 2).astype(np.uint32) for column in holds.T)
+    found = sharers_of_blocks(blocks, holders)
+    told_of = {block: found.sets[at] for block, at in zip(found.blocks.tolist(), found.of_set.tolist(), strict=True)}
+    expected = {int(block): sorted(set(holders[blocks == block].tolist())) for block in np.unique(blocks)}
+    assert told_of == {block: members for block, members in expected.items() if len(members) > 1}
 
 
 def test_before_the_source_is_joined_there_are_none() -> None:

@@ -25,9 +25,10 @@ PAST_S: Final = END_S - 40
 BURSTS_AT: Final = (
     *range(10, END_S - 2 * HOUR, 1500),
     *range(END_S - 2 * HOUR, LAST_S, 171),
-    *range(LAST_S, END_S - 90, 23),
+    *range(LAST_S, PAST_S - 60, 23),
+    PAST_S - 58,
     END_S - 75,
-    END_S - 46,
+    END_S - 58,
     PAST_S + 2,
     END_S - 9,
 )

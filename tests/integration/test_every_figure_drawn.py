@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.integration.recount import Block, Event, Recount, hit_rate_of, ms_of
+from tests.integration.recount import Event, Recount, hit_rate_of, ms_of
 from tests.integration.watched_life import BLOCK_SIZE, NUM_BLOCKS, Life, Moment, seq_of, truth_at
 
 STATES: Final = ("unknown", "empty", "free", "cached", "active", "shared")
@@ -76,21 +77,23 @@ def test_the_map_is_what_the_events_tell(life: Life, moment: Moment) -> None:
 def test_ages_and_holders_of_the_map_are_what_the_events_tell(life: Life, moment: Moment) -> None:
     answer = life.http.get("/api/state/details", params=moment.query, headers={"accept-encoding": "identity"})
     columns = answer.content[32 : 32 + 8 * NUM_BLOCKS]
+    sets = json.loads(answer.content[32 + 8 * NUM_BLOCKS :])["together"]
     numbers = [value for (value,) in struct.iter_unpack("<I", columns)]
     ages, holders = numbers[:NUM_BLOCKS], numbers[NUM_BLOCKS:]
     truth, last_ms = moment.truth, ms_of(moment.truth.events[-1]["time"])
     for block_id, block in truth.blocks.items():
         # Of when the state is from, its last event, also where the engine was heard later.
         assert ages[block_id] == (last_ms - block.allocated_ms) // 10, block_id
-        assert holders[block_id] == holder_word(truth, block), block_id
+        assert holders_told(holders[block_id], sets) == {truth.requests[name].ordinal for name in block.holders}, (
+            block_id
+        )
 
 
-def holder_word(truth: Recount, block: Block) -> int:
-    """Its one holder by ordinal, or that there is none, or that there are several."""
-    ordinals = {truth.requests[name].ordinal for name in block.holders}
-    if len(ordinals) == 1:
-        return ordinals.pop()
-    return 0xFFFFFFFE if ordinals else 0xFFFFFFFF
+def holders_told(word: int, sets: list[list[int]]) -> set[int]:
+    """By ordinal: one, or those of a set, or nobody."""
+    if word == 0xFFFFFFFF:
+        return set()
+    return set(sets[word - 0x80000000]) if word >= 0x80000000 else {word}
 
 
 @pytest.mark.parametrize("seconds", [1, 10])

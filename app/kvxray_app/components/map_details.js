@@ -9,13 +9,13 @@ import { MapSlots } from "./map_slots.js";
 
 const HEADER = 32;
 const MAGIC = 0x4458564b; // "KVXD" read as little-endian u4
-const VERSION = 2;
+const VERSION = 3;
 const HOLDERS_KNOWN = 1;
 const TENANTS_TOLD = 2;
 const UNKNOWN_AGE = 0xffffffff;
 export const NOBODY = 0xffffffff;
-export const SEVERAL = 0xfffffffe;
 export const UNKNOWN_HOLDER = 0xfffffffd;
+const FIRST_SET = 0x80000000; // from here on sets of holders by their place, below it ordinals
 const TENANT_FIRST = 5; // of the classes of tenants, as the backend tells them
 
 // Seconds below which a block is of each step of the scale, the newest last.
@@ -36,6 +36,9 @@ const ASKING = {
   holder: "Asking who holds the blocks.",
   tenant: "Asking for whom the blocks are held.",
 };
+
+/** Whether a holder word, neither nobody nor unknown, tells of more than one. */
+export const isOfSeveral = (holder) => holder >= FIRST_SET;
 
 /** Whether the colours of a mode come from answers, not from the feed. */
 export const isAsked = (mode) => ASKED.includes(mode);
@@ -82,12 +85,17 @@ export class MapDetails {
     return mode === "tenant" ? this.tenantSlots.names(shortHash) : this.holderSlots.names(this.nameOf);
   }
 
-  nameOf = (ordinal) => this.names[ordinal] ?? `holder ${ordinal}`;
+  nameOf = (ordinal) => this.names[ordinal] ?? this.sharers[ordinal] ?? `holder ${ordinal}`;
+
+  /** Ordinals of all that hold the blocks of this holder word together; undefined where it is of no set. */
+  together = (holder) => this.sets[holder - FIRST_SET];
 
   #forget() {
     this.ages = this.holders = this.tenants = null; // u1 classes, a block each
     this.holderOf = null; // ordinals, or why there is not one
     this.names = {};
+    this.sharers = {};
+    this.sets = [];
     this.holdersKnown = this.tenantsTold = true;
     this.version += 1;
     this.holderSlots.clear();
@@ -105,8 +113,8 @@ export class MapDetails {
     this.tenantsTold = (flags & TENANTS_TOLD) !== 0;
     const tail = HEADER + 8 * count + (this.tenantsTold ? count : 0);
     const told = new Uint8Array(buffer, tail, view.getUint32(24, true));
-    const { holders, tenants } = JSON.parse(new TextDecoder().decode(told));
-    this.names = holders;
+    const { holders, tenants, together, sharers } = JSON.parse(new TextDecoder().decode(told));
+    Object.assign(this, { names: holders, sets: together, sharers });
     this.version += 1;
     this.ages = ageClasses(new Uint32Array(buffer, HEADER, count));
     this.holderOf = new Uint32Array(buffer, HEADER + 4 * count, count);
@@ -148,8 +156,8 @@ const classInPlace = (slot) => (slot === undefined ? CLASS_OTHERS : CLASS_FIRST 
 
 function classOfHolder(holder, slots) {
   if (holder === NOBODY) return CLASS_NONE;
-  if (holder === SEVERAL) return CLASS_SEVERAL;
-  return holder === UNKNOWN_HOLDER ? CLASS_UNKNOWN : classInPlace(slots.get(holder));
+  if (holder === UNKNOWN_HOLDER) return CLASS_UNKNOWN;
+  return isOfSeveral(holder) ? CLASS_SEVERAL : classInPlace(slots.get(holder));
 }
 
 function ageClasses(ages) {
