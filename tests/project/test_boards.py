@@ -14,12 +14,14 @@ from kvxray_app.components.overview_panels import (
     LATELY_TITLE,
     PANELS,
 )
+from kvxray_backend.overview_figures import NOT_TOLD
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "app" / "kvxray_app"
 DOC = (ROOT / "docs" / "boards.md").read_text()
 BOARDS = {board["board"]: board["panels"] for board in json.loads((ROOT / "tests/data/boards.json").read_text())}
-OURS = {panel.title: [row.label for row in panel.rows] for panel in (*PANELS, FLEET)}
+ROWS_OF = {panel.title: panel.rows for panel in (*PANELS, FLEET)}
+OURS = {title: [row.label for row in rows] for title, rows in ROWS_OF.items()}
 PARTS = "|".join(re.escape(words) for words in ("real engines (needs metrics", "operations (needs alerts"))
 ANSWERS = re.compile(rf"(Overview|Live): |.*comes? with ({PARTS})|not ours, because .{{20}}")
 
@@ -73,6 +75,14 @@ def test_rows_in_brackets_exist_in_the_panel(board: str, panel: str, answer: str
         labels = OURS.get(title, [])
         lacking = [one for one in named.split("; ") if labels and not any(label.startswith(one) for label in labels)]
         assert not lacking, f"{board}: {panel}: {title} has no {lacking}"
+
+
+@pytest.mark.parametrize(("board", "panel", "answer"), [row for row in ROWS if "** (" in row[2]])
+def test_a_number_is_said_to_come_where_it_is_not_told_and_nowhere_else(board: str, panel: str, answer: str) -> None:
+    is_to_come = "; its number comes with " in answer
+    for title, named in re.findall(r"\*\*([^*]+)\*\* \(([^)]+)\)", answer):
+        figures = [row.figure for row in ROWS_OF.get(title, ()) if row.label.startswith(tuple(named.split("; ")))]
+        assert [name for name in figures if (name in NOT_TOLD) != is_to_come] == [], f"{board}: {panel}"
 
 
 def test_every_panel_of_the_overview_is_named() -> None:
