@@ -13,8 +13,9 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
+from kvxray_backend.sources.foreign.caps import MAX_PAYLOAD_BYTES
+
 MAX_TOPIC_BYTES: Final = 1024
-MAX_PAYLOAD_BYTES: Final = 16 << 20
 MAX_FRAMES: Final = 4
 END_SEQ: Final = (1 << 64) - 1
 _SEQ: Final = struct.Struct(">Q")

@@ -15,9 +15,10 @@ import zmq
 from kvxray_engine.errors import UserError
 from zmq.utils.monitor import recv_monitor_message
 
+from kvxray_backend.sources.foreign.caps import MAX_PAYLOAD_BYTES
 from kvxray_backend.sources.foreign.endpoint import Endpoint
 from kvxray_backend.sources.foreign.hand_over import Publisher
-from kvxray_backend.sources.foreign.zmq_frames import MAX_PAYLOAD_BYTES, replay_request
+from kvxray_backend.sources.foreign.zmq_frames import replay_request
 
 # Drained eagerly, so hardly ever used: what lies here is what a busy interpreter could not read for a moment.
 QUEUE_MESSAGES: Final = 20_000
@@ -127,11 +128,15 @@ class Line:
         self.dealer = dealer
 
     def _close_sub(self) -> None:
-        if self._monitor is not None:
-            self.sub.disable_monitor()
-            self._monitor = None
+        self._close_monitor(self.sub)
         self.poller.unregister(self.sub)
         self.sub.close(linger=0)
+
+    def _close_monitor(self, socket: zmq.Socket[bytes]) -> None:
+        if self._monitor is not None and socket.type == zmq.SUB:
+            socket.disable_monitor()
+            self._monitor.close(linger=0)
+            self._monitor = None
 
     def _close_dealer(self) -> None:
         if self.dealer is not None:
@@ -158,6 +163,7 @@ class Line:
             else:
                 socket.connect(endpoint.address)
         except zmq.ZMQError as error:
+            self._close_monitor(socket)
             socket.close(linger=0)
             doing = "listen at" if endpoint.is_bound else "connect to"
             raise UserError(f"Cannot {doing} {endpoint.address!r}: {error.strerror}.") from error
