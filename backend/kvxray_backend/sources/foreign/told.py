@@ -56,13 +56,17 @@ class Stored(Struct, frozen=True, gc=False):
 
 
 class Removed(Struct, frozen=True, gc=False):
-    """One copy of each. `is_any_group`: no group was told, so that the hashes are looked for in all groups."""
+    """One copy of each. `is_any_group`: no group was told, so that the hashes are looked for in all groups.
+    `is_any_medium`: the dialect never tells the medium of a removal (TensorRT-LLM's JSON), so that they are looked for
+    in all media; elsewhere a medium that is not told is the GPU's.
+    """
 
     hashes: tuple[Hash, ...]
     place: Place = Place()
     is_any_group: bool = False
     locality: str = ""
     ownership: str = ""
+    is_any_medium: bool = False
 
 
 class Moved(Struct, frozen=True, gc=False):
