@@ -138,7 +138,7 @@ def watched(page: Page, seconds: float) -> dict[str, float | None]:
     page.wait_for_timeout(1000 * seconds)
     busy, lasted = browser_seconds() - before, time.perf_counter() - begun
     paints = np.array(page.evaluate("__paints")).reshape(-1, 2)
-    shown, changed = paints.T
+    shown, changed = paints[paints[:, 1] > 0].T  # the others were painted for no event
     spans = np.diff(changed)
     lags = 1000 * (shown[1:, None] - (changed[:-1, None] + spans[:, None] * MOMENTS))[spans > 0]
     p50, p95 = np.percentile(lags, [50, 95]).round(1).tolist() if len(lags) else (None, None)

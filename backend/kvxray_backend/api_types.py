@@ -93,7 +93,7 @@ class StateView(Answer):
     bytes_per_block: int = Field(description="Bytes a block; 0 where the source does not say.")
     counts: dict[str, Figure] = Field(description="Usable blocks by state; they add up to usable_blocks.")
     figures: dict[str, Figure] = Field(description="The figures of the page, by name.")
-    findings: list[str] = Field(description="Ids of open findings.")
+    findings: list[str] = Field(description="Ids of open findings; at most a hundred, of every kind some.")
 
 
 class HolderView(Answer):
@@ -150,6 +150,7 @@ class BlockView(Answer):
     idle_s: Figure = Field(description="Seconds since its last event.")
     history: list[EventView] = Field(description="What happened to it, newest first.")
     taints: tuple[str, ...] = Field(description="Ids of open findings that spoil this, its holders included.")
+    findings: list[Finding] = Field(description="Open findings about it; at most a hundred.")
 
 
 class ChainView(Answer):
@@ -215,6 +216,7 @@ class RequestView(RequestRow):
     waiting_s: Figure = Field(description="Seconds from arrival until it was scheduled; null once it was preempted.")
     prefill_s: Figure = Field(description="Seconds from then to its first token; null once it was preempted.")
     decode_s: Figure = Field(description="Seconds from its first to its last token so far, preemptions included.")
+    findings: list[Finding] = Field(description="Open findings about it; at most a hundred.")
 
 
 class RequestsView(Answer):
@@ -236,6 +238,7 @@ class FindingsView(Answer):
     """Findings, newest first."""
 
     findings: list[Finding] = Field(description="At most a thousand.")
+    total: int = Field(description="How many there are in all.")
 
 
 class MomentView(Answer):
@@ -346,4 +349,6 @@ class Summary(Answer):
     events: list[EventView] = Field(
         description="The newest events, 30 of the kinds that tokens cause and 30 of the others; newest first."
     )
-    findings: list[Finding] = Field(description="Open findings.")
+    findings: list[Finding] = Field(description="Open findings; at most a hundred, of every kind the newest.")
+    num_findings: int = Field(description="How many are open.")
+    leaking_requests: int = Field(description="How many holders the open leaks are about.")

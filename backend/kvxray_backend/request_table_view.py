@@ -17,6 +17,7 @@ from kvxray_backend.api_types import RequestRow, RequestsView, RequestView
 from kvxray_backend.figure import Figure
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.moments import iso_time_or_none
+from kvxray_backend.told_findings import about_request
 
 # The order of the table: what needs a look comes first.
 _RANK: Final = {
@@ -55,7 +56,8 @@ def request_view(live: LiveState, request_id: str) -> RequestView | None:
         return None
     row = _rows(live, block_map, [found.ordinal])[0]
     table = in_chain_order(block_map, block_map.blocks_of(found.ordinal))
-    return RequestView(**dict(row), block_table=table, **_phases(found))
+    findings = about_request(live.findings, found.name.id)
+    return RequestView(**dict(row), block_table=table, findings=findings, **_phases(found))
 
 
 def _phases(request: FoldedRequest) -> dict[str, Any]:

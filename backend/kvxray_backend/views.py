@@ -20,6 +20,7 @@ from kvxray_backend.live_state import EpochSpan, LiveState
 from kvxray_backend.live_tail import OTHER_KINDS, TOKEN_KINDS
 from kvxray_backend.moments import Point, iso_time, iso_time_or_none
 from kvxray_backend.request_table_view import requests_view
+from kvxray_backend.told_findings import about_block, the_most_telling
 
 SUMMARY_REQUESTS = 40
 SUMMARY_EVENTS = 30
@@ -58,7 +59,7 @@ def state_view(live: LiveState) -> StateView | None:
             bytes_per_block=descriptor.bytes_per_block,
             counts=state_counts(reading),
             figures=figures_of(reading),
-            findings=[finding.id for finding in live.findings],
+            findings=[finding.id for finding in the_most_telling(live.findings)],
         )
 
 
@@ -137,12 +138,15 @@ def event_views(rows: Iterable[EventRow], epoch: int) -> list[EventView]:
 def summary(live: LiveState) -> Summary:
     """Everything a page shows beside the map."""
     with live.lock:
+        leaks = [finding for finding in live.findings if finding.kind == "leak"]
         return Summary(
             state=state_view(live),
             source=source_view(live),
             requests=requests_view(live, SUMMARY_REQUESTS).requests,
             events=event_views(_tail_of_summary(live), live.epoch or 0),
-            findings=list(live.findings),
+            findings=the_most_telling(live.findings),
+            num_findings=len(live.findings),
+            leaking_requests=len({request for leak in leaks for request in leak.subjects.requests}),
         )
 
 
@@ -208,6 +212,7 @@ def block_view(live: LiveState, block_id: int, history: Iterable[EventRow]) -> B
             idle_s=figure((reading.now_ns - last) / 1e9 if last else None, "seconds"),
             history=event_views(history, reading.epoch),
             taints=tuple(finding.id for finding in live.findings if finding.kind in spoils_holders),
+            findings=about_block(live.findings, block_id),
         )
 
 

@@ -79,6 +79,8 @@ class ScriptedBackend:
         self.requests: list[dict[str, Any]] = []
         self.events: list[dict[str, Any]] = []
         self.findings: list[dict[str, Any]] = []
+        self.num_findings = 0
+        """Where more are open than `findings` tells; 0: no more."""
         self.figures: dict[str, dict[str, Any]] = {}
         self.descriptor: dict[str, Any] | None = None
         self.answers: dict[str, Any] = {}
@@ -143,6 +145,8 @@ class ScriptedBackend:
             "requests": self.requests,
             "events": self.events,
             "findings": self.findings,
+            "num_findings": self.num_findings or len(self.findings),
+            "leaking_requests": sum(finding.get("kind") == "leak" for finding in self.findings),
         }
 
     def _state(self) -> dict[str, Any]:

@@ -164,3 +164,21 @@ def test_event_is_written_alike_in_head_and_foot(page: Page, backend: ScriptedBa
     mount("health_line")
     page.wait_for_function("inside('block_map', '.readout').textContent.endsWith('event 1.5659')")
     page.wait_for_function("inside('health_line', '.pieces').textContent.includes('event 1.5659')")
+
+
+def test_how_long_an_event_takes_to_the_page_is_told_of_events_only(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    mount("block_map")
+    readout = "inside('block_map', '.readout').textContent"
+    page.wait_for_function(f"{readout}.endsWith('event 1.100')")
+    assert "from event to pixel" not in page.evaluate(readout), "a snapshot is no news of its last event"
+    backend.set_block(3, ACTIVE, 1, 16)
+    backend.seq += 1 / 1024
+    backend.send(backend.delta([3], 100, backend.seq))
+    page.wait_for_function("__kvxray.counts().active === 1")
+    assert "from event to pixel" not in page.evaluate(readout), "no event told this change"
+    backend.seq = 100
+    backend.set_block(4, ACTIVE, 1, 16)
+    backend.send(backend.delta([4], 100, 101))
+    page.wait_for_function(f"{readout}.includes('from event to pixel')")

@@ -211,3 +211,39 @@ def test_what_is_written_into_the_empty_inspector_is_found(
     page.evaluate("text => { inside('inspector', 'input').value = text }", written)
     page.evaluate("inside('inspector', 'form').requestSubmit()")
     page.wait_for_function("search => location.search === search", arg=search)
+
+
+def test_a_finding_that_no_summary_has_room_for_is_told_with_its_request(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    about = {"blocks": [3], "requests": ["agent-1"]}
+    backend.findings = [{**finding("f2", "Leak: request agent-2."), "epoch": 1, "seq0": 31}]
+    backend.num_findings = 5000
+    request_answer(
+        backend, findings=[{**finding("f1", "Leak: request agent-1."), "epoch": 1, "seq0": 30, "subjects": about}]
+    )
+    open_at(page, backend, "request=agent-1")
+    mount("inspector")
+    page.wait_for_function(f"{SHOWN}.querySelector('.about li')")
+    assert page.evaluate(f"{SHOWN}.querySelector('.about').innerText").startswith("Leak: request agent-1.")
+    assert page.evaluate(f"{SHOWN}.querySelectorAll('.about li').length") == 1
+
+
+def test_an_id_that_no_path_can_carry_goes_into_the_query(page: Page) -> None:
+    route = """([id, rest]) => import('/assets/kvxray/address.js').then(({apiUrl, requestRoute}) => {
+      const {pathname, search} = apiUrl(...requestRoute(id, rest));
+      return pathname + search;
+    })"""
+    told = {
+        id: page.evaluate(route, [id, "/text"]) for id in ("a-1", "a/b c", "..", ".", "a/../b", "x/text", "1\n2", "")
+    }
+    assert told == {
+        "a-1": "/api/requests/a-1/text",
+        "a/b c": "/api/requests/a%2Fb%20c/text",
+        "..": "/api/requests/-/text?id=..",
+        ".": "/api/requests/-/text?id=.",
+        "a/../b": "/api/requests/-/text?id=a%2F..%2Fb",
+        "x/text": "/api/requests/-/text?id=x%2Ftext",
+        "1\n2": "/api/requests/-/text?id=1%0A2",
+        "": "/api/requests/-/text?id=",
+    }

@@ -235,6 +235,20 @@ def test_finding_is_a_sentence_that_shows_its_blocks(page: Page, backend: Script
     page.wait_for_function("inside('findings_banner', '.findings').hidden")
 
 
+def test_of_thousands_of_findings_the_true_number_is_told(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    mount("findings_banner")
+    backend.findings = [finding(f"f{at}", sentence=f"Request {at} still holds 2 blocks.") for at in range(100)]
+    backend.num_findings = 5000
+    backend.send_summary()
+    page.wait_for_function("inside('findings_banner', '.more').textContent === 'Show 4,999 more findings'")
+    assert page.evaluate("inside('findings_banner', '.untold').hidden")
+    page.evaluate("inside('findings_banner', '.more').click()")
+    page.wait_for_function("inside('findings_banner', '.untold').hidden === false")
+    assert page.evaluate("inside('findings_banner', 'ul').children.length") == 100
+    words = page.evaluate("inside('findings_banner', '.untold').textContent")
+    assert words == "4,900 more are open and not listed here."
+
+
 def test_silence_of_the_engine_comes_before_all_other_findings_and_says_what_to_do(
     page: Page, backend: ScriptedBackend, mount: Mount
 ) -> None:

@@ -198,3 +198,32 @@ def test_blocks_released_late_end_the_leak() -> None:
 
 def _name(id: str, kind: str, parent: int = -1, deadline: int = 0) -> Name:
     return Name(id, kind=kind, parent=parent, deadline=deadline)
+
+
+def test_holders_that_leak_the_same_blocks_are_told_apart_from_those_that_share_with_the_living() -> None:
+    story = Story(num_blocks=9)
+    for name in ("dead-1", "dead-2", "living"):
+        story.arrive(name)
+    story.allocate("dead-1", 3, 1, 2)
+    story.refer("dead-2", 2, 3)
+    story.refer("living", 3, after=3)
+    story.allocate("dead-2", 5)
+    story.end("dead-1")
+    story.end("dead-2", Kind.RequestAborted)
+    story.step()
+    leaks = find_leaks(story.map, later(story, 4, 2))
+    told = [(leak.request_id, leak.blocks.tolist(), leak.blocks_only.tolist()) for leak in leaks]
+    assert told == [("dead-1", [1, 2, 3], [1, 2]), ("dead-2", [2, 3, 5], [2, 5])]
+
+
+def test_one_hold_of_a_thousand_leaks_ends_and_the_others_are_told_as_before() -> None:
+    story = Story(num_blocks=2001)
+    for at in range(1, 1001):
+        story.arrive(f"r{at}")
+        story.allocate(f"r{at}", at, 1000 + at)
+        story.end(f"r{at}", Kind.RequestFailed)
+    story.free("r500", 500, 1500)
+    story.step()
+    leaks = find_leaks(story.map, later(story, 4, 2))
+    told = {leak.request_id: leak.blocks.tolist() for leak in leaks}
+    assert told == {f"r{at}": [at, 1000 + at] for at in range(1, 1001) if at != 500}

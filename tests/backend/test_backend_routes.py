@@ -15,12 +15,16 @@ import httpx2
 import pytest
 import zstandard
 from fastapi.testclient import TestClient
+from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.stored_findings import row_of
 from kvxray_engine.errors import UserError
 from kvxray_engine.stream.pool_dump import PoolDump
+from kvxray_storage import history
 from kvxray_storage.event_log import EventLog
 
 from tests.backend.served import backend_of, caught_up, serving, source_of, until
 from tests.backend.small_engine import SmallEngine
+from tests.backend.told import SECOND
 from tests.backend.viewer import Picture, read_frame
 
 DATA_ROUTES = (
@@ -475,6 +479,51 @@ def test_what_cannot_be_answered_is_one_sentence(
     assert answer.status_code == status
     assert set(answer.json()) == {"error"}
     assert answer.json()["error"].endswith(".")
+
+
+@pytest.mark.parametrize("request_id", ["..", ".", "a/../b", "two\nlines", "turn/text", "turn/history", "%2e%2e", "-"])
+def test_any_request_can_be_asked_for_by_an_id_in_the_query(
+    client: TestClient, engine: SmallEngine, request_id: str
+) -> None:
+    engine.add(request_id)
+    engine.step()
+    caught_up(client, engine)
+    told = client.get("/api/requests/-", params={"id": request_id}).json()
+    assert told["request_id"] == request_id
+    assert told["findings"] == []
+    until(lambda: client.get("/api/requests/-/history", params={"id": request_id}).status_code == 200)
+    events = client.get("/api/requests/-/history", params={"id": request_id}).json()["events"]
+    assert {event["request_id"] for event in events} == {request_id}
+    text = client.get("/api/requests/-/text", params={"id": request_id})
+    assert (text.status_code, text.json()["error"]) == (404, "The source engine has no API that could tell the text.")
+
+
+def test_an_id_in_the_query_is_bounded_as_one_in_the_path(client: TestClient) -> None:
+    answer = client.get("/api/requests/-", params={"id": "x" * 513})
+    assert answer.status_code == 422
+    assert answer.json()["error"].endswith(".")
+
+
+def test_findings_say_how_many_there_are_and_ended_ones_come_whatever_is_open(tmp_path: Path) -> None:
+    nobody = {"name": "engine", "events": f"ipc://{tmp_path}/e", "replay": f"ipc://{tmp_path}/r"}
+    opened = [told_finding(at) for at in range(10, 15)]
+    with serving(tmp_path, nobody) as client:
+        backend = backend_of(client)
+        for finding in [*opened, *(told_finding(at).ended(at + SECOND) for at in (1, 2, 3))]:
+            backend.log.finding(row_of(finding))
+        until(lambda: history.num_findings(backend.database, "engine") == 8)
+        backend.sources["engine"].live.findings = tuple(opened)
+        for state, newest, total in (("open", [14, 13], 5), ("ended", [3, 2], 3), ("all", [14, 13], 8)):
+            told = client.get("/api/findings", params={"state": state, "limit": 2}).json()
+            assert [finding["id"] for finding in told["findings"]] == [f"leak:engine:1:{at}" for at in newest]
+            assert told["total"] == total
+
+
+def told_finding(at: int) -> Finding:
+    return Finding(
+        id=f"leak:engine:1:{at}", kind="leak", severity="critical", source="engine", epoch=1, seq0=1, seq1=1,
+        time_ns=at, sentence="Leak: a request still holds blocks.",
+    )  # fmt: skip
 
 
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW")

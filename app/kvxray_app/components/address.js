@@ -12,6 +12,15 @@ export function apiUrl(path, query = {}) {
   return url;
 }
 
+// What a path cannot carry: parts that browsers and proxies take as directions, line breaks and the like, and ends that
+// are routes of their own.
+const NOT_IN_A_PATH = /(^|\/)\.{0,2}(\/|$)|\p{Cc}|\/(text|history)$/u;
+
+/** Path and query that name a request to the API, whatever its id; `rest`: what follows the id in the path. */
+export function requestRoute(id, rest = "") {
+  return NOT_IN_A_PATH.test(id) ? [`requests/-${rest}`, { id }] : [`requests/${encodeURIComponent(id)}${rest}`, {}];
+}
+
 /** URL of the live feed of a source (undefined: the backend's first). */
 export function liveUrl(source) {
   const url = apiUrl("live", { source });

@@ -47,7 +47,7 @@ class Feed {
     this.table = null;
     this.summary = null;
     this.status = { phase: "connecting", since: Date.now(), reason: "" };
-    this.changedAt = 0; // unix seconds of the newest event that the table holds
+    this.changedAt = 0; // unix seconds of the event that the table last changed by; 0: by none
     this.users = 0;
     this.live = new LiveFeed(this);
     this.past = new PastFeed(this);

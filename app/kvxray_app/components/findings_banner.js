@@ -2,7 +2,7 @@
 // nothing is.
 
 import { el, reconcile, setAttribute, setText } from "./elements.js";
-import { plural, timeOfDay } from "./format.js";
+import { count, plural, timeOfDay } from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 
 const RANK = { critical: 0, warning: 1, info: 2 };
@@ -18,6 +18,7 @@ class FindingsBanner extends LiveView {
     this.all = false;
     this.list = el("ul");
     this.more = el("button", { class: "link more", onclick: () => this.#toggle() });
+    this.untold = el("span", { class: "faint untold", hidden: true });
     this.root.append(
       el(
         "div",
@@ -29,6 +30,7 @@ class FindingsBanner extends LiveView {
           "aria-live": "polite",
         },
         this.list,
+        this.untold,
         this.more,
       ),
     );
@@ -36,9 +38,8 @@ class FindingsBanner extends LiveView {
   }
 
   draw() {
-    const findings = [...(this.feed.summary?.findings ?? [])].sort(
-      (a, b) => rank(a) - rank(b) || (a.time < b.time ? 1 : -1),
-    );
+    const { findings: told = [], num_findings: all = 0 } = this.feed.summary ?? {};
+    const findings = [...told].sort((a, b) => rank(a) - rank(b) || (a.time < b.time ? 1 : -1));
     const most = innerHeight < LOW_WINDOW ? 1 : 2;
     const shown = this.all ? findings : findings.slice(0, most);
     reconcile(
@@ -48,7 +49,10 @@ class FindingsBanner extends LiveView {
       (finding) => this.#row(finding),
       (node, finding) => patchRow(node, finding, this.feed.isPast),
     );
-    const hidden = findings.length - most;
+    const untold = Math.max(0, all - told.length);
+    setAttribute(this.untold, "hidden", !this.all || untold === 0);
+    setText(this.untold, `${count(untold)} more are open and not listed here.`);
+    const hidden = findings.length + untold - most;
     setAttribute(this.more, "hidden", hidden <= 0);
     setText(this.more, this.all ? "Show fewer" : `Show ${plural(hidden, "more finding")}`);
     setAttribute(this.root.querySelector(".findings"), "hidden", findings.length === 0);

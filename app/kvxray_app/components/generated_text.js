@@ -1,7 +1,7 @@
 // The text that one request is generating, or has generated: asked for twice a second while it is shown, the
 // request runs and the tab is visible.
 
-import { getJson } from "./address.js";
+import { getJson, requestRoute } from "./address.js";
 import { el, setText } from "./elements.js";
 
 const ENDED = new Set(["finished", "aborted", "failed"]);
@@ -76,11 +76,8 @@ export class GeneratedText {
   async #ask() {
     const asking = (this.asking = new AbortController());
     try {
-      const answer = await getJson(
-        `requests/${encodeURIComponent(this.request)}/text`,
-        { source: this.source },
-        asking.signal,
-      );
+      const [path, named] = requestRoute(this.request, "/text");
+      const answer = await getJson(path, { source: this.source, ...named }, asking.signal);
       if (asking !== this.asking) return;
       this.#put(answer);
     } catch (error) {

@@ -104,7 +104,7 @@ export class InspectBlock {
     this.facts.setHash("Parent hash", answer?.parent_block_hash, noParentWords(answer));
     this.facts.set("Medium", answer ? (answer.medium ?? "the engine does not say") : NO_DATA);
     this.chain.draw(this.block, answer?.block_hash);
-    this.findings.draw(({ blocks }) => blocks.includes(this.block));
+    this.findings.draw(({ blocks }) => blocks.includes(this.block), answer?.findings);
     this.freshness.draw(this.frame.feed, this.details, this.#isBehind(table));
     this.holders.draw(answer?.holders ?? null);
     this.events.draw(answer?.history ?? null);

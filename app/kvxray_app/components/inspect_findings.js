@@ -1,5 +1,6 @@
 // The open findings that speak of what is inspected, each with the moment it began. Nothing, without a heading, where none
-// does.
+// does. Summaries tell them as they are now; where there are too many for a summary, what the API says of the inspected
+// has the rest.
 
 import { el, reconcile, setAttribute, setText } from "./elements.js";
 import { timeOfDay } from "./format.js";
@@ -12,9 +13,14 @@ export class SubjectFindings {
     this.node = el("div", { hidden: true }, el("h3", {}, "Open findings"), this.list);
   }
 
-  /** `isAbout(subjects)`: whether a finding with these subjects, `{blocks, requests}`, speaks of it. */
-  draw(isAbout) {
-    const findings = (this.frame.feed.summary?.findings ?? []).filter(({ subjects }) => isAbout(subjects));
+  /** `isAbout(subjects)`: whether a finding with these subjects, `{blocks, requests}`, speaks of it. `answered`: those that
+   * the API told with it. */
+  draw(isAbout, answered) {
+    const { findings: told = [], num_findings: all = 0 } = this.frame.feed.summary ?? {};
+    const newest = told.filter(({ subjects }) => isAbout(subjects));
+    const ids = new Set(newest.map(({ id }) => id));
+    const others = told.length < all ? (answered ?? []).filter(({ id }) => !ids.has(id)) : [];
+    const findings = [...newest, ...others];
     setAttribute(this.node, "hidden", findings.length === 0);
     reconcile(
       this.list,

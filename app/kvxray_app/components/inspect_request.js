@@ -1,6 +1,7 @@
 // One request in full: where its time went, what it holds and with whom, what happened to it. Its status and tokens are
 // those of the table of requests while it is listed there; the rest is asked for when that changes.
 
+import { requestRoute } from "./address.js";
 import { el, setAttribute, setText } from "./elements.js";
 import { NO_DATA, count, percent, plural, seconds, timeOfDay } from "./format.js";
 import { Answers } from "./inspect_answers.js";
@@ -78,9 +79,10 @@ export class InspectRequest {
   turnTo(request) {
     this.request = request;
     this.seen = "";
-    const path = request === null ? null : `requests/${encodeURIComponent(request)}`;
-    this.details.turnTo(path);
-    this.history.turnTo(path && `${path}/history`, { limit: 200 });
+    if (request === null) return this.answers.forEach((answers) => answers.turnTo(null));
+    this.details.turnTo(...requestRoute(request));
+    const [path, named] = requestRoute(request, "/history");
+    this.history.turnTo(path, { ...named, limit: 200 });
   }
 
   blocksChanged(ids) {
@@ -107,7 +109,7 @@ export class InspectRequest {
     this.#drawTokens(row, answer);
     this.#drawTimes(row, answer);
     setAttribute(this.row.parentElement, "hidden", !this.#row());
-    this.findings.draw(({ requests }) => requests.includes(this.request));
+    this.findings.draw(({ requests }) => requests.includes(this.request), answer?.findings);
     this.freshness.draw(this.frame.feed, this.details, Boolean(answer && row.blocks !== answer.blocks));
     this.blocks.draw(answer?.block_table ?? []);
     setText(this.none, this.frame.feed.isPast ? "It held none." : "It holds none.");

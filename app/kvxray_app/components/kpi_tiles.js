@@ -17,10 +17,12 @@ class KpiTiles extends LiveView {
   constructor(context) {
     super(context);
     this.tiles = this.data.tiles.map((words) => this.#tile(words));
-    this.root.append(el("div", { class: "tiles" }, ...this.tiles.map((tile) => tile.node)));
+    this.grid = el("div", { class: "tiles" }, ...this.tiles.map((tile) => tile.node));
+    this.root.append(this.grid);
     this.listen(
       this.feed.subscribe("summary", () => this.requestDraw()),
       this.feed.subscribe("status", () => this.requestDraw()),
+      this.feed.moment.subscribe(() => this.requestDraw()),
       onUnit(() => this.requestDraw()),
     );
   }
@@ -29,6 +31,7 @@ class KpiTiles extends LiveView {
     const state = this.feed.summary?.state ?? null;
     const { phase, reason } = this.feed.status;
     const current = phase === "live" || (phase === "past" && !reason);
+    setAttribute(this.grid, "data-comparing", this.feed.isPast && this.feed.moment.beside !== null);
     for (const tile of this.tiles) this.#drawTile(tile, state, current);
   }
 
@@ -101,9 +104,8 @@ class KpiTiles extends LiveView {
   #leakWords(figure, only, label) {
     const { summary } = this.feed;
     if (only != null && only < figure.value) return `${amount(only, summary.state)} ${label}`;
-    const leaks = summary.findings.filter((finding) => finding.kind === "leak");
-    const requests = new Set(leaks.flatMap((finding) => finding.subjects.requests));
-    return requests.size ? `held by ${plural(requests.size, "ended request")}` : "held too long";
+    const { leaking_requests: requests } = summary;
+    return requests ? `held by ${plural(requests, "ended request")}` : "held too long";
   }
 
   #explain({ words }) {

@@ -153,7 +153,8 @@ export class LiveFeed {
     }
     const turned = this.feed.table.apply(delta);
     if (turned === null) return;
-    this.feed.changedAt = delta.time;
+    // A change that no event told, such as a leak found, is no news of the event before it.
+    this.feed.changedAt = Math.floor(delta.seqTo) > Math.floor(delta.seqFrom) ? delta.time : 0;
     this.feed.emit("blocks", delta.ids, turned);
   }
 
@@ -194,7 +195,7 @@ export class LiveFeed {
     if (this.feed.table) this.feed.table.load(snapshot);
     else this.feed.table = new BlockTable(snapshot);
     this.heldBack = null;
-    this.feed.changedAt = snapshot.time;
+    this.feed.changedAt = 0; // whatever it shows may have happened long ago
     // A new epoch may have begun while the snapshot was on its way: then the first delta of it asks for
     // another.
     for (const delta of held) {

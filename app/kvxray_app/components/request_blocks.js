@@ -1,6 +1,6 @@
 // Lights up the blocks of the request that is pointed at or selected, and keeps up while that request grows.
 
-import { getJson } from "./address.js";
+import { getJson, requestRoute } from "./address.js";
 
 const PAUSE_MS = 120;
 
@@ -33,7 +33,8 @@ export class RequestBlocks {
 
   async #ask(request) {
     const query = this.feed.query();
-    const answer = await getJson(`requests/${encodeURIComponent(request)}`, query).catch(() => null);
+    const [path, named] = requestRoute(request);
+    const answer = await getJson(path, { ...query, ...named }).catch(() => null);
     if (request !== this.request || query.at !== this.at) return;
     const blocks = answer?.block_table ?? [];
     this.#put(blocks.length ? { label: request, blocks } : null);

@@ -27,14 +27,16 @@ def findings(
     """
     if not moment.is_live:
         then = backend.past_at(source, moment).findings if state != "ended" else ()
-        return FindingsView(findings=sorted(then, key=lambda finding: finding.time_ns, reverse=True)[:limit])
+        newest = sorted(then, key=lambda finding: finding.time_ns, reverse=True)
+        return FindingsView(findings=newest[:limit], total=len(newest))
     current = {finding.id: finding for finding in source.live.findings}
-    if state == "open":
-        found = list(current.values())
-    else:
-        stored = [finding_of(row) for row in history.findings(backend.database, source.live.source, "all", limit)]
-        # What was stored as open and is not any more has ended a moment ago; its row follows.
-        found = [finding for finding in stored if finding.state == "ended" and finding.id not in current]
-        found += list(current.values()) if state == "all" else []
+    found = list(current.values()) if state != "ended" else []
+    total = len(found)
+    if state != "open":
+        # What is stored as open is open still, or has ended a moment ago and its row follows.
+        stored = [finding_of(row) for row in history.findings(backend.database, source.live.source, "ended", limit)]
+        ended = [finding for finding in stored if finding.id not in current]
+        found += ended
+        total += history.num_findings(backend.database, source.live.source, "ended") - (len(stored) - len(ended))
     found.sort(key=lambda finding: (finding.time_ns, finding.id), reverse=True)
-    return FindingsView(findings=found[:limit])
+    return FindingsView(findings=found[:limit], total=total)

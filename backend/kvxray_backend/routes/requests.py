@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from urllib.parse import quote
 
 import httpx2
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from kvxray_engine.stream.schema import RequestStatus
 from pydantic import BaseModel, ValidationError
 
@@ -22,7 +22,21 @@ MAX_TEXT_BYTES: Final = 1 << 20
 MAX_ID_LENGTH: Final = 512
 """Characters of a request's id: more than any engine gives, and in an address still no trouble."""
 
-RequestId = Annotated[str, Path(max_length=MAX_ID_LENGTH, description="Id of the request; it may hold slashes.")]
+_InPath = Annotated[str, Path(max_length=MAX_ID_LENGTH, description="Id of the request; it may hold slashes.")]
+_InQuery = Annotated[
+    str | None,
+    Query(
+        max_length=MAX_ID_LENGTH,
+        description="The id in place of the one in the path, which cannot carry every id: not .., nor a line break.",
+    ),
+]
+
+
+def _named(request_id: _InPath, id: _InQuery = None) -> str:
+    return request_id if id is None else id
+
+
+RequestId = Annotated[str, Depends(_named)]
 
 
 class EngineText(BaseModel):
