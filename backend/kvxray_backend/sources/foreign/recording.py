@@ -131,7 +131,7 @@ class Recorder:
         """Raises `UserError` where the file cannot be made."""
         self.num_lines = 0
         self._has_failed = False
-        self._path = path
+        self.path = path
         try:
             self._raw = path.open("xb")
         except FileExistsError as error:
@@ -173,7 +173,7 @@ class Recorder:
         finally:
             self._raw.close()
             if not self.num_lines:
-                os.unlink(self._path)
+                os.unlink(self.path)
 
     def _write(self, line: _FrameLine | _ReplyLine) -> None:
         text = _ENCODER.encode(line) + b"\n"
@@ -185,7 +185,7 @@ class Recorder:
             work()
         except OSError as error:
             self._has_failed = True
-            raise UserError(f"{self._path} cannot be written: {error.strerror or error}.") from error
+            raise UserError(f"{self.path} cannot be written: {error.strerror or error}.") from error
 
 
 def _text(data: bytes) -> str:
