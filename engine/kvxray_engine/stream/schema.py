@@ -163,7 +163,9 @@ class Name(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """One KV cache group: layers that share block tables. `block_size` 0 = that of the descriptor."""
+    """One KV cache group: layers that share block tables. `block_size` 0 = that of the descriptor. `kind`: empty where
+    an engine that tells of hashes only has not said it.
+    """
 
     kind: str = "full"
     window: int = 0
@@ -183,7 +185,8 @@ class Descriptor(msgspec.Struct, frozen=True):
     """What a source is: constant within an epoch's chunks, one JSON object.
 
     null_block: -1 = none. bytes_per_block: with the scales of a quantised cache; bytes_per_block_fp16: what the same
-    block would take unquantised, in 16 bits. Both 0 = not told.
+    block would take unquantised, in 16 bits. Both 0 = not told. block_sizes: those that the events of an engine point
+    at that tells of hashes only, 0 = not told; empty for one that has a pool of blocks.
     """
 
     num_blocks: int
@@ -196,6 +199,7 @@ class Descriptor(msgspec.Struct, frozen=True):
     model: str = ""
     labels: dict[str, str] = {}
     bytes_per_block_fp16: int = 0
+    block_sizes: tuple[int, ...] = ()
 
     @property
     def usable_blocks(self) -> int:
