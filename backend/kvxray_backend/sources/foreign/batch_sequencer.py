@@ -14,6 +14,7 @@ still the same life that answers.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, Generic
 
@@ -84,7 +85,7 @@ class BatchSequencer(Generic[T]):
         self._holds = hold_for_replay
         self._held: HeldBatches[T] = HeldBatches()
         self._missing = SeqRanges()
-        self._applied: dict[int, tuple[bytes, float | None]] = {}
+        self._applied: OrderedDict[int, tuple[bytes, float | None]] = OrderedDict()
         self._newest_ts: float | None = None
         self._earlier: _EarlierLife | None = None
         self._last_heard = -1
@@ -286,7 +287,7 @@ class BatchSequencer(Generic[T]):
         self._applied[seq] = (batch.digest, batch.ts)
         self._highest_applied = max(self._highest_applied, seq)
         if len(self._applied) > KEPT_DIGESTS:
-            del self._applied[next(iter(self._applied))]
+            self._applied.popitem(last=False)
         if batch.ts is not None and (self._newest_ts is None or batch.ts > self._newest_ts):
             self._newest_ts = batch.ts
 

@@ -27,6 +27,10 @@ class Endpoint:
     is_bound: bool = False
 
     @property
+    def is_ipv6(self) -> bool:
+        return self.address.startswith("tcp://[")
+
+    @property
     def is_in_process(self) -> bool:
         return self.address.startswith("inproc://")
 

@@ -147,7 +147,7 @@ class Line:
     def _socket(self, kind: int) -> zmq.Socket[bytes]:
         socket = self.context.socket(kind)
         for option, value in (
-            (zmq.LINGER, 0), (zmq.IPV6, 1), (zmq.RCVHWM, QUEUE_MESSAGES), (zmq.MAXMSGSIZE, MAX_FRAME_BYTES),
+            (zmq.LINGER, 0), (zmq.RCVHWM, QUEUE_MESSAGES), (zmq.MAXMSGSIZE, MAX_FRAME_BYTES),
             (zmq.RECONNECT_IVL, 100), (zmq.RECONNECT_IVL_MAX, 2000),
             # A machine that is gone without a word is noticed within a minute.
             (zmq.TCP_KEEPALIVE, 1), (zmq.TCP_KEEPALIVE_IDLE, 30), (zmq.TCP_KEEPALIVE_INTVL, 10),
@@ -157,6 +157,8 @@ class Line:
         return socket
 
     def _attach(self, socket: zmq.Socket[bytes], endpoint: Endpoint) -> None:
+        # Only for addresses written so: with it, a name that has both kinds is dialled by the newer alone.
+        socket.setsockopt(zmq.IPV6, endpoint.is_ipv6)
         try:
             if endpoint.is_bound:
                 socket.bind(endpoint.address)

@@ -8,7 +8,7 @@ What the batches mean, and what is missing, is others' work: they ask for it aga
 from __future__ import annotations
 
 import logging
-import os
+import socket
 import threading
 import time
 from collections import Counter, deque
@@ -55,7 +55,8 @@ class ZmqStream:
         self._publishers: dict[tuple[int, bytes], Publisher] = {}
         self._asks: deque[Ask] = deque()
         self._is_closing = False
-        self._wake_in, self._wake_out = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._wake_in, self._wake_out = socket.socketpair()
+        self._wake_out.setblocking(False)
         self._poller.register(self._wake_in, zmq.POLLIN)
         self._lines: list[Line] = []
         self._thread = threading.Thread(target=self._run, name="kvxray-zmq-stream", daemon=True)
@@ -119,8 +120,8 @@ class ZmqStream:
 
     def _turn(self) -> None:
         ready = dict(self._poller.poll(_POLL_MS))
-        if self._wake_in in ready:
-            os.read(self._wake_in, 4096)
+        if self._wake_in.fileno() in ready:
+            self._wake_in.recv(4096)
         now_ns = time.monotonic_ns()
         for number, line in enumerate(self._lines):
             if line.sub in ready:
@@ -184,14 +185,14 @@ class ZmqStream:
             publisher = self._publishers[line, topic] = Publisher(line, topic)
         return publisher
 
-    def _receive(self, socket: zmq.Socket[bytes]) -> list[bytes] | None:
+    def _receive(self, source: zmq.Socket[bytes]) -> list[bytes] | None:
         """None: nothing is there. Of a message with too many frames, the first few and one more."""
         try:
-            frames = [socket.recv(zmq.NOBLOCK)]
+            frames = [source.recv(zmq.NOBLOCK)]
         except zmq.Again:
             return None
-        while socket.getsockopt(zmq.RCVMORE):
-            frame = socket.recv()  # the rest of a message is there when its beginning is
+        while source.getsockopt(zmq.RCVMORE):
+            frame = source.recv()  # the rest of a message is there when its beginning is
             if len(frames) <= MAX_FRAMES:
                 frames.append(frame)
         return frames
@@ -203,7 +204,7 @@ class ZmqStream:
 
     def _wake(self) -> None:
         try:
-            os.write(self._wake_out, b"\0")
+            self._wake_out.send(b"\0")
         except BlockingIOError:
             return  # it is awake already
 
@@ -213,7 +214,5 @@ class ZmqStream:
         self._lines.clear()
         if self._owns_context:
             self._context.destroy(linger=0)
-        if self._wake_in >= 0:
-            os.close(self._wake_in)
-            os.close(self._wake_out)
-            self._wake_in = -1
+        self._wake_in.close()
+        self._wake_out.close()
