@@ -32,6 +32,8 @@ from kvxray_backend.live_state import LiveState
 from kvxray_backend.sources.sequencer import Gap
 
 INSPECT_EVERY_NS: Final = 500_000_000
+ONE_PART_OF: Final = 10
+"""An inspection takes one part of so many of the time: with thousands of leaks it takes a quarter of a second."""
 AUDIT_EVERY_NS: Final = 1_000_000_000
 MAX_FAULTS_TOLD: Final = 100
 
@@ -69,6 +71,7 @@ class Inspector:
         self._book = FindingsBook(store, still_open)
         self._is_due = False
         self._inspected_ns = 0
+        self._pause_ns = INSPECT_EVERY_NS
         self._audited_ns = 0
         self._to_audit: tuple[int, Totals] | None = None
         self._bad_reason = ""
@@ -137,9 +140,12 @@ class Inspector:
         self._is_due = True
 
     def inspect(self, now_ns: int) -> None:
-        """Looks for what is wrong, at most twice a second and only if something was heard. now_ns: monotonic."""
-        if not self._is_due or now_ns - self._inspected_ns < INSPECT_EVERY_NS:
+        """Looks for what is wrong, at most twice a second, for at most a tenth of the time, and only if something was
+        heard. now_ns: monotonic.
+        """
+        if not self._is_due or now_ns - self._inspected_ns < self._pause_ns:
             return
+        began_ns = self._clock.mono_ns()
         self._is_due, self._inspected_ns = False, now_ns
         self._tell_losses()
         self._look_at_storage()
@@ -149,6 +155,7 @@ class Inspector:
                 self._audited_ns = now_ns
                 self._audit()
             self._publish()
+        self._pause_ns = max(INSPECT_EVERY_NS, ONE_PART_OF * (self._clock.mono_ns() - began_ns))
 
     def _look_at_storage(self) -> None:
         place, failure = self._place(), self._storage_failure()
