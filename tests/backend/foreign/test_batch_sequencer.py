@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from kvxray_backend.sources.foreign.applied_batches import KEPT_DIGESTS
 from kvxray_backend.sources.foreign.batch_sequencer import (
-    KEPT_DIGESTS,
     MAX_HOLD_BYTES,
     MAX_HOLD_NS,
     BatchSequencer,

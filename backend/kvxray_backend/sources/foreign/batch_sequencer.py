@@ -14,10 +14,10 @@ still the same life that answers.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final, Generic
 
+from kvxray_backend.sources.foreign.applied_batches import AppliedBatches, EarlierLife, earlier_life
 from kvxray_backend.sources.foreign.batch_steps import (
     Apply,
     AskReplay,
@@ -36,9 +36,6 @@ from kvxray_backend.sources.foreign.seq_ranges import SeqRanges
 
 MAX_HOLD_NS: Final = 2_000_000_000
 MAX_HOLD_BYTES: Final = 64 << 20
-KEPT_DIGESTS: Final = 10_000
-# How long after a restart what the earlier life sent may still come.
-STRAGGLERS_NS: Final = 60_000_000_000
 
 
 @dataclass(slots=True)
@@ -51,23 +48,6 @@ class _Attempt:
     upto: int
     heard_ns: int
     has_helped: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _EarlierLife:
-    """Tells batches of the life before a restart: by time, and only for a while, since clocks are set back too.
-    `newest_ts`: its last one applied; the first of the new life was heard as (`seq`, `ts`).
-    """
-
-    newest_ts: float
-    seq: int
-    ts: float
-    until_ns: int
-
-    def told(self, seq: int, ts: float | None, now_ns: int) -> bool:
-        if ts is None or now_ns >= self.until_ns:
-            return False
-        return ts <= self.newest_ts or (seq > self.seq and ts < self.ts)
 
 
 class BatchSequencer(Generic[T]):
@@ -85,11 +65,9 @@ class BatchSequencer(Generic[T]):
         self._holds = hold_for_replay
         self._held: HeldBatches[T] = HeldBatches()
         self._missing = SeqRanges()
-        self._applied: OrderedDict[int, tuple[bytes, float | None]] = OrderedDict()
-        self._newest_ts: float | None = None
-        self._earlier: _EarlierLife | None = None
+        self._applied = AppliedBatches()
+        self._earlier: EarlierLife | None = None
         self._last_heard = -1
-        self._highest_applied = -1
         self._tail_ns = 0
         self._progress_ns = 0
         self._attempt: _Attempt | None = None
@@ -106,6 +84,10 @@ class BatchSequencer(Generic[T]):
     ) -> list[Step[T]]:
         """One batch, in any order. replay_start: it is of the answer to `AskReplay` from there on."""
         steps: list[Step[T]] = []
+        if self._is_plainly_next(seq, batch, now_ns):
+            self.next_seq, self._last_heard = seq + 1, seq
+            self._apply(steps, seq, batch)
+            return steps
         is_replayed = replay_start is not None
         answers = self._attempt if self._attempt is not None and self._attempt.start == replay_start else None
         before, num_known = self.next_seq, self.num_overlapping
@@ -160,10 +142,9 @@ class BatchSequencer(Generic[T]):
         """Asserts the invariants."""
         self._held.check_integrity()
         self._missing.check_integrity()
-        assert len(self._applied) <= KEPT_DIGESTS, "too many digests are kept"
         assert not any(seq in self._missing for seq in self._applied), "a missing batch was applied"
         if self.next_seq is None:
-            assert not self._applied, "batches were applied before one was chosen to begin with"
+            assert not len(self._applied), "batches were applied before one was chosen to begin with"
             return
         first = self._held.first_seq
         assert first is None or first > self.next_seq, "a batch is held that was passed or is next"
@@ -180,7 +161,7 @@ class BatchSequencer(Generic[T]):
             self._compare(steps, seq, held, known, is_replayed)
         elif self.next_seq is None or seq >= self.next_seq:
             self._hold(seq, held)
-        elif self._is_newer(seq, ts):
+        elif not self._applied.is_before(seq, ts, is_missing=seq in self._missing):
             self._restart(steps, seq, held)
         elif seq in self._missing:
             self._missing.remove(seq)
@@ -188,6 +169,16 @@ class BatchSequencer(Generic[T]):
             self._apply(steps, seq, held.batch, is_late=True)
         else:
             steps.append(Late(seq, is_placed=False))
+
+    def _is_plainly_next(self, seq: int, batch: T, now_ns: int) -> bool:
+        """Whether nothing waits, nothing is missing since, and this is what comes next: nearly always so."""
+        return (
+            seq == self.next_seq
+            and self._last_heard < seq
+            and self._attempt is None
+            and self._want is None
+            and (self._earlier is None or not self._earlier.told(seq, batch.ts, now_ns))
+        )
 
     def _known(self, seq: int) -> tuple[bytes, float | None] | None:
         """Digest and time of the batch of that number, applied or held."""
@@ -209,13 +200,6 @@ class BatchSequencer(Generic[T]):
         else:
             self._restart(steps, seq, held)
 
-    def _is_newer(self, seq: int, ts: float | None) -> bool:
-        """Whether a batch whose turn is over, and which was not applied or long ago, must be of a new life."""
-        is_tail = seq > self._highest_applied  # nothing that was told after it was applied
-        if ts is None or self._newest_ts is None or is_tail:
-            return seq == 0 and seq not in self._missing
-        return ts > self._newest_ts
-
     def _hold(self, seq: int, held: Held[T]) -> None:
         self._held.add(seq, held)
         self._last_heard = max(self._last_heard, seq)
@@ -232,19 +216,17 @@ class BatchSequencer(Generic[T]):
         self._flush(steps)
         last_seq = None if self.next_seq is None else self.next_seq - 1
         steps.append(Restarted(seq, last_seq))
-        self._earlier = None
-        if ts is not None and self._newest_ts is not None and ts > self._newest_ts:
-            self._earlier = _EarlierLife(self._newest_ts, seq, ts, held.heard_ns + STRAGGLERS_NS)
+        self._earlier = earlier_life(self._applied, seq, ts, held.heard_ns)
         self._begin_life()
         for number, other in [*newer, (seq, held)]:
             self._hold(number, other)
 
     def _begin_life(self) -> None:
         self._end_attempt()
-        self.next_seq = self._newest_ts = self._want = None
-        self._applied.clear()
+        self.next_seq = self._want = None
+        self._applied = AppliedBatches()
         self._missing.clear()
-        self._last_heard = self._highest_applied = self._asked_upto = -1
+        self._last_heard = self._asked_upto = -1
         self._has_asked_to_join = False
 
     def _settle(self, steps: list[Step[T]], now_ns: int, *, can_join: bool = False) -> None:
@@ -284,12 +266,7 @@ class BatchSequencer(Generic[T]):
 
     def _apply(self, steps: list[Step[T]], seq: int, batch: T, *, is_late: bool = False) -> None:
         steps.append(Apply(seq, batch, is_late))
-        self._applied[seq] = (batch.digest, batch.ts)
-        self._highest_applied = max(self._highest_applied, seq)
-        if len(self._applied) > KEPT_DIGESTS:
-            self._applied.popitem(last=False)
-        if batch.ts is not None and (self._newest_ts is None or batch.ts > self._newest_ts):
-            self._newest_ts = batch.ts
+        self._applied.add(seq, batch)
 
     def _hole(self) -> int | None:
         """The last batch of the first hole, which begins with `next_seq`."""
