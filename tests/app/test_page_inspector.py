@@ -46,6 +46,27 @@ def test_inspector_shows_the_maps_state_and_asks_again_for_the_rest(
     assert "agent-2" in page.evaluate("inside('inspector', '.holders').textContent")
 
 
+def test_nothing_is_called_up_to_date_or_idle_while_nobody_is_heard(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    backend.set_block(6, ACTIVE, 1, 16)
+    backend.answers["blocks/6"] = block_answer(6)
+    page.evaluate("history.replaceState(null, '', '?block=6')")
+    mount("block_map")
+    mount("inspector")
+    freshness = "inside('inspector', '.freshness').textContent"
+    readout = "inside('block_map', '.readout').textContent"
+    page.wait_for_function(f"{freshness} === 'up to date'")
+    backend.source_state = "stale"
+    backend.send_summary()
+    page.wait_for_function(f"{freshness} === 'as last heard' && {readout} === 'event 1.100'")
+    backend.source_state = "connected"
+    backend.send_summary()
+    page.wait_for_function(f"{freshness} === 'up to date'")
+    backend.hang_up()
+    page.wait_for_function(f"{freshness} === 'as last heard' && {readout} === 'event 1.100'")
+
+
 def test_inspector_lights_up_the_chain_of_its_block(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
     backend.set_block(6, ACTIVE, 1, 16)
     backend.answers["blocks/6"] = block_answer(6)

@@ -3,6 +3,8 @@
 import { el, reconcile, setAttribute, setText } from "./elements.js";
 import { NO_DATA, shortHash, timeOfDay } from "./format.js";
 
+const UNHEARD = new Set(["lost", "stale"]); // nobody tells what happens
+
 /** Names and values. `frame`: the inspector. */
 export class Facts {
   constructor(frame, names) {
@@ -81,9 +83,10 @@ export class Freshness {
 
   draw(feed, answers, isBehind) {
     const behind = isBehind || answers.isOld || answers.answer === null;
-    const words = behind ? "catching up" : feed.isPast ? "as it was" : "up to date";
+    const unheard = UNHEARD.has(feed.status.phase);
+    const words = unheard ? "as last heard" : behind ? "catching up" : feed.isPast ? "as it was" : "up to date";
     setText(this.words, answers.problem ? "" : words);
-    setAttribute(this.words, "data-behind", behind);
+    setAttribute(this.words, "data-behind", behind || unheard);
   }
 
   /** Of what is read from the event log, and not with every change: of when it is. */

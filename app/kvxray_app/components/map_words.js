@@ -56,7 +56,7 @@ export class Readout {
     const event = table.seq < 0 ? "no events yet" : `event ${eventNumber(table.epoch, table.seq)}`;
     const recent =
       this.painted.filter((at) => performance.now() - at < RECENT_MS).length / (RECENT_MS / 1000);
-    if (status.phase === "past") return event;
+    if (["past", "lost", "stale"].includes(status.phase)) return event; // nobody knows whether it is idle
     if (status.phase !== "live" || !recent) return `idle  ·  ${event}`;
     const lag = [...this.lags].sort((a, b) => a - b)[this.lags.length >> 1];
     const lagText = lag >= 0 && lag < 600 ? seconds(lag) : NO_DATA;
