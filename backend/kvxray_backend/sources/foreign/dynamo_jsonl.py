@@ -23,6 +23,7 @@ from kvxray_backend.sources.foreign.json_events import (
     lines_of,
     object_fields,
 )
+from kvxray_backend.sources.foreign.nesting import check_json
 from kvxray_backend.sources.foreign.oddity_count import OddityCount
 from kvxray_backend.sources.foreign.token_chains import TokenChains
 from kvxray_backend.sources.foreign.told import Batch, Cleared, Place, Removed, Stored, Told
@@ -99,6 +100,7 @@ class DynamoEvents:
         odd = OddityCount()
         digest = blake2b(line, digest_size=16).digest()
         try:
+            check_json(bytes(line))
             read = _LINE.decode(line)
             told = self._told(read.event)
         except UNREADABLE:

@@ -24,6 +24,7 @@ from kvxray_backend.sources.foreign.caps import (
 )
 from kvxray_backend.sources.foreign.event_reader import EventReader
 from kvxray_backend.sources.foreign.msgpack_parts import UNREADABLE, array_size, elements, entries, is_nil, map_size
+from kvxray_backend.sources.foreign.nesting import check_msgpack
 from kvxray_backend.sources.foreign.odd_events import read_odd_event
 from kvxray_backend.sources.foreign.oddity_count import OddityCount
 from kvxray_backend.sources.foreign.token_chains import TokenChains
@@ -62,6 +63,10 @@ def decode_batch(payload: bytes, chains: TokenChains | None = None) -> Batch:
     """
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise BadBatch(f"A payload of {len(payload):,} bytes is larger than the {MAX_PAYLOAD_BYTES:,} that are taken.")
+    try:
+        check_msgpack(payload)
+    except BadEvent as error:
+        raise BadBatch(f"The payload is not a batch of events: {error}") from error
     odd = OddityCount()
     reader = EventReader(odd, chains)
     batch = _known_batch(payload)

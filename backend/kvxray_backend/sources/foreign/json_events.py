@@ -14,6 +14,7 @@ from msgspec import MsgspecError, Raw
 from msgspec.json import Decoder
 
 from kvxray_backend.sources.foreign.caps import MAX_EVENTS, MAX_KEYS_BYTES, MAX_PAYLOAD_BYTES, BadBatch, BadEvent
+from kvxray_backend.sources.foreign.nesting import check_json
 from kvxray_backend.sources.foreign.oddity_count import OddityCount
 
 MAX_LIST_BYTES: Final = 4 << 20
@@ -33,6 +34,7 @@ def cut_into_events(payload: bytes) -> Iterator[bytes | Raw]:
     if payload.lstrip()[:1] == b"[":
         return iter(_elements(payload))
     try:
+        check_json(payload)
         _ANYTHING.decode(payload)
     except UNREADABLE:
         return _not_too_many(lines_of(io.BytesIO(payload)))
@@ -77,6 +79,7 @@ def _elements(payload: bytes) -> list[Raw]:
     if len(payload) > MAX_LIST_BYTES:
         raise BadBatch(f"A list of {len(payload):,} bytes is larger than the {MAX_LIST_BYTES:,} that are taken of one.")
     try:
+        check_json(payload)
         events = _LIST.decode(payload)
     except UNREADABLE as error:
         raise BadBatch("The payload begins like a JSON list and is none.") from error

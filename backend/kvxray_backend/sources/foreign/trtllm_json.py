@@ -20,6 +20,7 @@ from kvxray_backend.sources.foreign.block_hashes import hash_of
 from kvxray_backend.sources.foreign.caps import MAX_BLOCK_SIZE, MAX_GROUP, MAX_HASHES, BadBatch, BadEvent
 from kvxray_backend.sources.foreign.json_events import UNREADABLE, count_unknown_names, cut_into_events
 from kvxray_backend.sources.foreign.media import medium_of_level
+from kvxray_backend.sources.foreign.nesting import check_json
 from kvxray_backend.sources.foreign.oddity_count import OddityCount
 from kvxray_backend.sources.foreign.token_chains import TokenChains, Tokens
 from kvxray_backend.sources.foreign.told import Batch, Created, Hash, Moved, Place, Removed, Spec, Stored, Told
@@ -111,6 +112,7 @@ class TrtllmEvents:
         odd = OddityCount()
         digest = blake2b(raw, digest_size=16).digest()
         try:
+            check_json(bytes(raw))
             event = _EVENT.decode(raw)
             told = self._told(event)
             rank = event.attention_dp_rank
@@ -217,6 +219,7 @@ def _check_number(num_hashes: int) -> None:
 def _count_odd_event(raw: bytes | Raw, odd: OddityCount) -> None:
     """An event of a kind that nobody knows is not a bad one."""
     try:
+        check_json(bytes(raw))
         tag = _OUTLINE.decode(raw).data.type
     except UNREADABLE:
         tag = None
