@@ -33,8 +33,13 @@ def checked_url(text: str) -> str:
 
 
 def metrics_http(token: TokenPlace | None = None, ca_file: Path | None = None) -> httpx2.AsyncClient:
-    """No proxies, no redirects; certificates are verified, by the system's authorities or by those of a file."""
-    verify: ssl.SSLContext | bool = ssl.create_default_context(cafile=str(ca_file)) if ca_file is not None else True
+    """No proxies, no redirects; certificates are verified, by the usual authorities or by those of a file. Raises
+    ValueError, one sentence, for a file that holds none.
+    """
+    try:
+        verify = ssl.create_default_context(cafile=str(ca_file)) if ca_file is not None else True
+    except OSError:
+        raise ValueError(f"the file {ca_file} holds no certificates that can be read") from None
     return httpx2.AsyncClient(
         trust_env=False,
         follow_redirects=False,

@@ -25,9 +25,8 @@ LONGEST_BACK_S: Final = 15 * 86_400.0
 LEAST_STEP_S: Final = 15.0
 _LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SUFFIXES: Final[Mapping[Kind, str]] = {"gauge": "", "counter": "(_total)?", "histogram": "_(bucket|sum|count)"}
-# Not told by signals, and needed to read them.
+# What engines say of themselves. Not when processes began: beside an engine others of its pod may tell that.
 _BESIDES: Final = (
-    "process_start_time_seconds",
     any_spelling("vllm", ["cache_config_info"]),
     any_spelling("sglang", ["cache_config_info"]),
     any_spelling("trtllm", ["kv_cache_config_info"]),

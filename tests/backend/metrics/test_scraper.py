@@ -131,6 +131,19 @@ def test_nobody_at_an_address_is_told() -> None:
             fetched(f"http://127.0.0.1:{unused.getsockname()[1]}/metrics")
 
 
+def test_an_address_without_tls_is_not_taken_for_one_with_it() -> None:
+    with serving(text(PAGE)) as web, pytest.raises(FetchError, match="nothing answers"):
+        fetched(web.url.replace("http:", "https:"))
+    assert web.seen == []
+
+
+def test_a_file_that_holds_no_certificates_is_told(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("no certificate\n")
+    for name in ("empty", "missing"):
+        with pytest.raises(ValueError, match="holds no certificates"):
+            metrics_http(ca_file=tmp_path / name)
+
+
 @pytest.mark.parametrize(
     "url", ["engine:8000", "ftp://engine/metrics", "http://", "file:///etc/passwd", "http://u:p@engine/metrics", "\x00"]
 )
