@@ -116,7 +116,9 @@ def _of_epoch(
     rows: ColumnsByName, epoch: int, started_s: int, windows: Windows, begin_s: int, seconds: int, step: int
 ) -> Course:
     grid = Grid(rows["t_s"], step, seconds)
-    watched = grid.t_s - started_s + step
+    # Where the engine's clock was set back to before its epoch began, it has been watched since the first row of then.
+    since = np.where(grid.t_s >= started_s // step * step, started_s, min(started_s, int(rows["t_s"].min())))
+    watched = grid.t_s - since + step
     series: dict[str, F8] = {}
     for name, values in {**_rates(rows, grid, windows, watched), **_ratios(rows, grid, windows)}.items():
         series |= grid.readings(name, values, values, values)

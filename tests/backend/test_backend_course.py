@@ -48,6 +48,15 @@ def test_a_window_reaches_no_further_back_than_its_epoch() -> None:
     assert course.series["allocations_per_s"].tolist() == [6.0, 6.0, 6.0]
 
 
+def test_a_clock_set_back_to_before_the_epoch_began_makes_no_rate_larger() -> None:
+    back, before = list(range(20)), list(range(3_600, 3_620))
+    course = told(rows(back + before, allocations=[8] * 40), started=T0 + 3_600)
+    rates = course.series["allocations_per_s"]
+    assert rates[:20].tolist() == [8.0] * 20
+    assert rates[3_600:].tolist() == [8.0] * 20
+    assert rates[29:3_600].tolist() == [0.0] * 3_571
+
+
 def test_nothing_looked_up_is_a_hole_and_never_zero() -> None:
     course = told(rows([0, 1, 70], tokens_queried=[30, 10, 0], tokens_hit=[0, 10, 0]))
     hits = course.series["hit_rate"]
