@@ -52,6 +52,9 @@ def test_every_number_of_the_summary_is_recounted(life: Life, moment: Moment) ->
     for name, count in OF_THE_SOURCE.items():
         assert told[name] == count(moment.truth), name
     assert summary["state"] == life.get("/api/state", **moment.query)
+    leaking = sum(moment.truth.leaks(name) for name in moment.truth.requests)
+    told = {name: part for name, part in summary.items() if isinstance(part, int)}
+    assert told == {"num_findings": leaking, "leaking_requests": leaking}
 
 
 def test_no_figure_stands_still(life: Life) -> None:
