@@ -10,7 +10,7 @@ from typing import Final
 
 MAX_PAYLOAD_BYTES: Final = 16 << 20
 MAX_STRICT_BYTES: Final = 1 << 20
-"""Up to here a payload is decoded in one go: what it can become is bounded by some 40 times its size."""
+"""Up to here a payload is decoded in one go: at worst (hashes of one byte) it costs 66 times its size."""
 MAX_EVENTS: Final = 100_000
 """Events of one batch. Engines send one for each evicted block, thousands in a busy step."""
 MAX_HASHES: Final = 500_000

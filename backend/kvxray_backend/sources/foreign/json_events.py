@@ -18,7 +18,7 @@ from kvxray_backend.sources.foreign.nesting import check_json
 from kvxray_backend.sources.foreign.oddity_count import OddityCount
 
 MAX_LIST_BYTES: Final = 4 << 20
-"""A list costs some 28 times its bytes while it is cut, when all its elements are as short as can be."""
+"""A list costs 32 times its bytes while it is cut, when all its elements are as short as can be."""
 UNREADABLE: Final = (BadEvent, MsgspecError, UnicodeDecodeError, RecursionError, OverflowError)
 """Whatever reading hostile JSON can raise."""
 

@@ -28,7 +28,7 @@ Tokens = Sequence[int] | Sequence[tuple[int, int]]
 
 DIGEST_SIZE: Final = 16
 MAX_REMEMBERED: Final = 131_072
-"""Blocks whose digests are remembered, so that what is stored after them goes on from there: some 25 MB."""
+"""Blocks whose digests are remembered, so that what is stored after them goes on from there: at most 20 MB."""
 _MAX_KEY_BYTES: Final = 64
 _TAIL: Final = struct.Struct("<IB")
 

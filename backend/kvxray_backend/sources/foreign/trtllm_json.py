@@ -23,7 +23,7 @@ from kvxray_backend.sources.foreign.media import medium_of_level
 from kvxray_backend.sources.foreign.nesting import check_json
 from kvxray_backend.sources.foreign.oddity_count import OddityCount
 from kvxray_backend.sources.foreign.token_chains import TokenChains, Tokens
-from kvxray_backend.sources.foreign.told import Batch, Created, Hash, Moved, Place, Removed, Spec, Stored, Told
+from kvxray_backend.sources.foreign.told import Batch, Created, Hash, Moved, Place, Removed, Spec, Stored, Told, Why
 
 MAX_WINDOWS: Final = 64
 MAX_LEVELS: Final = 16
@@ -165,7 +165,7 @@ class TrtllmEvents:
             hashes = tuple(hash_of(block.block_hash) for block in blocks)
             lora = "" if lora_id is None else str(lora_id)
             digests = self._digests(hashes, parent, blocks, size, lora)
-            why = "store" if size != 0 else "placeholder"
+            why: Why = "store" if size != 0 else "placeholder"
             num_tokens = None if size is None else size * len(blocks)
             spec = Spec("", window)
             told.append(
@@ -176,7 +176,7 @@ class TrtllmEvents:
                     num_tokens,
                     _place(level, group),
                     spec,
-                    why,  # type: ignore[arg-type]
+                    why,
                     lora,
                     token_digests=digests,
                 )
