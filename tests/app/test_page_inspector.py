@@ -67,6 +67,20 @@ def test_nothing_is_called_up_to_date_or_idle_while_nobody_is_heard(
     page.wait_for_function(f"{freshness} === 'as last heard' && {readout} === 'event 1.100'")
 
 
+def test_a_fault_of_the_server_is_told_and_asked_again_by_itself(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    backend.set_block(6, ACTIVE, 1, 16)
+    backend.answers["blocks/6"] = block_answer(6)
+    page.route("**/api/blocks/6?*", lambda route: route.fulfill(status=502, body="Bad Gateway"))
+    page.evaluate("history.replaceState(null, '', '?block=6')")
+    mount("inspector")
+    page.wait_for_function("inside('inspector', '.kx, section').textContent.includes('The backend answered 502.')")
+    page.unroute("**/api/blocks/6?*")
+    page.wait_for_function("inside('inspector', '.freshness').textContent === 'up to date'")
+    assert "agent-1" in page.evaluate("inside('inspector', '.holders').textContent")
+
+
 def test_inspector_lights_up_the_chain_of_its_block(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
     backend.set_block(6, ACTIVE, 1, 16)
     backend.answers["blocks/6"] = block_answer(6)

@@ -249,6 +249,30 @@ def test_of_thousands_of_findings_the_true_number_is_told(page: Page, backend: S
     assert words == "4,900 more are open and not listed here."
 
 
+def test_a_long_id_leaves_the_other_columns_in_sight(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    backend.requests = [request_row(2, "x" * 500, "running"), request_row(1, "\u202etfel-ot-thgir", "running")]
+    mount("requests_table")
+    page.wait_for_function("inside('requests_table', 'tbody').children.length === 2")
+    fits = """() => {
+      const list = inside('requests_table', '.list');
+      return [list.scrollWidth <= list.clientWidth, inside('requests_table', 'tbody .id').title.length];
+    }"""
+    assert page.evaluate(fits) == [True, 500]
+
+
+def test_colours_with_a_meaning_stay_where_the_reader_forces_colours(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    page.emulate_media(forced_colors="active")
+    mount("block_map")
+    swatch = "getComputedStyle(inside('block_map', '.legend .swatch[data-state=active]'))"
+    chosen = "getComputedStyle(inside('block_map', '.modes [aria-checked=true]'))"
+    others = "getComputedStyle(inside('block_map', '.modes [aria-checked=false]'))"
+    assert page.evaluate(f"{swatch}.backgroundColor") != page.evaluate(f"{others}.backgroundColor")
+    assert page.evaluate(f"{swatch}.forcedColorAdjust") == "none"
+    assert page.evaluate(f"{chosen}.backgroundColor") != page.evaluate(f"{others}.backgroundColor")
+
+
 def test_silence_of_the_engine_comes_before_all_other_findings_and_says_what_to_do(
     page: Page, backend: ScriptedBackend, mount: Mount
 ) -> None:

@@ -84,6 +84,18 @@ def test_refused_moment_shows_the_sentence_and_no_picture(page: Page, backend: S
     page.wait_for_function(f"{note}.hidden")
 
 
+def test_a_fault_of_the_server_is_no_refusal_of_a_moment(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    mount("block_map")
+    backend.answers["summary"] = told(backend, "1.50")
+    page.route("**/api/summary?*", lambda route: route.fulfill(status=502, body="Bad Gateway"))
+    go(page, "1.50")
+    note = "inside('block_map', '.stage-note')"
+    page.wait_for_function(f"!{note}.hidden && {note}.textContent.includes('The backend answered 502.')")
+    page.unroute("**/api/summary?*")
+    wait_for_past(page, "1.50")
+    page.wait_for_function(f"{note}.hidden")
+
+
 def test_text_is_not_asked_for_in_the_past(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
     row = {
         "request_id": "r", "ordinal": 1, "status": "running", "arrived_at": "2026-01-01T00:00:00.000Z",

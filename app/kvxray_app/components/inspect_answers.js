@@ -6,6 +6,7 @@
 import { apiUrl, getJson } from "./address.js";
 
 const RESTS = 9; // times as long as the last answer took
+const RETRY_MS = 2000; // where the fault was not the question's
 
 export class Answers {
   /** `changed()`: there is another answer, or none any more. `pauseMs`: between two questions, at least. */
@@ -85,6 +86,7 @@ export class Answers {
       this.refused = error.status > 0; // without any answer what we had stays, marked as old
       if (this.refused) this.answer = null;
       this.problem = error.message;
+      if (!this.refused || error.status >= 500) this.timer = setTimeout(() => this.#ask(), RETRY_MS);
     }
     this.asking = null;
     this.tookMs = performance.now() - this.askedAt;

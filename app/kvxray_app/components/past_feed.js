@@ -112,7 +112,7 @@ export class PastFeed {
   }
 
   // A moment that the backend refuses has no picture: an earlier one must not pass for it. Without any answer
-  // what there is stays, and the question is put again.
+  // what there is stays. Where the fault was not the question's, it is put again.
   #refuse(at, error) {
     const { feed } = this;
     this.told = at;
@@ -125,7 +125,7 @@ export class PastFeed {
     feed.setStatus("past", error.message);
     if (answered) feed.emit("blocks", null, null);
     if (answered) feed.emit("summary", null);
-    if (!answered || error.status === 503) {
+    if (!answered || error.status >= 500) {
       clearTimeout(this.retry);
       this.retry = setTimeout(() => this.#again(), RETRY_MS);
     }

@@ -108,7 +108,7 @@ class RequestsTable extends LiveView {
 
   #row(row) {
     const cells = COLUMNS.map(([, kind]) => el("td", { class: kind }));
-    cells[0].append(el("span", { class: "id mono" }, row.request_id));
+    cells[0].append(el("span", { class: "id mono", title: row.request_id }, row.request_id));
     const leak = el("span", { class: "badge critical", hidden: true }, "leak");
     cells[1].append(el("span", { class: "status" }), leak, el("span", { class: "faint spare" }));
     cells[4].append(el("span", { class: "meter" }, el("i")), el("span"));
