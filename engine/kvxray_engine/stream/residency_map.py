@@ -200,16 +200,22 @@ class ResidencyMap(ResidencyState):
             entries[column][at[tells]] = values[tells]
 
     def _in_every_group(self, rows: ResidencyRows) -> ResidencyRows:
-        """A removal that names no group, as one from each group that has the hash; from the first where none does."""
+        """Removals that name no group, as one from each group that has the hash before them; from the first group where
+        none does.
+        """
         num_groups = len(self.descriptor.groups)
-        repeated = rows.take(np.repeat(np.arange(len(rows)), num_groups))
-        groups = np.tile(np.arange(num_groups, dtype=np.uint16), len(rows))
-        repeated.place = ((repeated.place & 0xFF00) | groups).astype(np.uint16)
-        found = self.entries.index.find(repeated.keys)
-        has = (found >= 0) & (self.entries["copies"][found] > 0) if len(self.entries) else found >= 0
-        by_row = has.reshape(-1, num_groups)
-        by_row[~by_row.any(axis=1), 0] = True
-        return repeated.take(np.flatnonzero(by_row))
+        has = np.zeros((len(rows), num_groups), bool)
+        media = rows.place & 0xFF00
+        for group in range(num_groups):
+            rows.place = (media | group).astype(np.uint16)
+            found = self.entries.index.find(rows.keys)
+            told = found >= 0
+            has[told, group] = self.entries["copies"][found[told]] > 0
+        has[~has.any(axis=1), 0] = True
+        at, groups = np.nonzero(has)
+        taken = rows.take(at)
+        taken.place = (media[at] | groups).astype(np.uint16)
+        return taken
 
     def _clear(self, medium: int, t_ns: int) -> U8:
         is_there = self.entries["copies"] > 0

@@ -56,7 +56,7 @@ class ResidencyRows:
 
 @dataclass(slots=True, eq=False)
 class Segment:
-    """Rows that are folded together; or one removal that names no group; or a medium that is cleared."""
+    """Rows that are folded together; or removals that name no group; or a medium that is cleared."""
 
     rows: ResidencyRows
     is_any_group: bool = False
@@ -68,16 +68,16 @@ def segments_of(columns: Columns, times: I8, seq0: int) -> Iterator[Segment]:
     """The events in order, cut before and after whatever must be folded by itself."""
     rows = spread(columns, times, seq0)
     is_cleared = columns.kind == Kind.CacheCleared
-    alone = np.flatnonzero(is_cleared | _is_any_group(columns))
+    is_any = _is_any_group(columns)
     ends = np.cumsum(columns.n.astype(np.int64))
+    begins = ends - columns.n
     start = 0
-    for operation in alone.tolist():
-        end = int(ends[operation])
-        before = end - int(columns.n[operation])
-        if before > start:
-            yield Segment(rows.take(slice(start, before)))
-        cleared = int(columns.a0[operation]) if is_cleared[operation] else None
-        yield Segment(rows.take(slice(before, end)), cleared is None, cleared, int(times[operation]))
+    for first, last in _runs(is_cleared, is_any):
+        begin, end = int(begins[first]), int(ends[last])
+        if begin > start:
+            yield Segment(rows.take(slice(start, begin)))
+        cleared = int(columns.a0[first]) if is_cleared[first] else None
+        yield Segment(rows.take(slice(begin, end)), cleared is None, cleared, int(times[first]))
         start = end
     if start < len(rows):
         yield Segment(rows.take(slice(start, None)))
@@ -128,6 +128,13 @@ def running_counts(starts: Index, at_first: I8, steps: I8, floors: I8) -> tuple[
     before[1:] = after[:-1]
     before[starts] = at_first
     return before, after
+
+
+def _runs(is_cleared: Bools, is_any: Bools) -> Iterator[tuple[int, int]]:
+    """First and last operation of what is folded by itself: each clear, and removals without a group in a row."""
+    first = np.flatnonzero(is_cleared | (is_any & ~np.concatenate(([False], is_any[:-1]))))
+    last = np.flatnonzero(is_cleared | (is_any & ~np.concatenate((is_any[1:], [False]))))
+    yield from zip(first.tolist(), last.tolist(), strict=True)
 
 
 def _is_any_group(columns: Columns) -> Bools:

@@ -233,6 +233,8 @@ REFUSED: dict[str, tuple[Told, ...]] = {
     "8, 16 or 32 bytes": (Stored((b"12345",), None, 4, None, GPU),),
     "at most 128 are followed": (stored(1, place=Place("GPU", 128)),),
     "another medium": tuple(stored(1, place=Place(f"M{one}")) for one in range(64)),
+    "in more than 4,096 turns": (Cleared(),) * 4097,
+    "more than 4,096 turns": (Removed((h(1),), GPU, is_any_group=True), stored(1)) * 4097,
     "another block size": tuple(stored(1, size=one) for one in range(1025)),
 }
 
@@ -248,10 +250,11 @@ def test_a_batch_that_cannot_be_told_is_one_sentence_and_changes_nothing(what: s
     assert message.columns.blk.tolist() == [0]
 
 
-def test_a_batch_of_as_many_events_as_there_are_numbers_is_taken() -> None:
-    interning = Interning("engine", NameFilter(b"key"), lambda ordinals: np.zeros(len(ordinals), bool))
-    message = interning.intern(Batch(1.0, None, too_many(EVENTS_OF_BATCH - 1)), 0, NOW_NS).messages[-1]
-    assert message.header.n == EVENTS_OF_BATCH
+def test_a_batch_of_as_many_events_as_there_are_numbers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interning, "EVENTS_OF_BATCH", 16)
+    assert World().tell(*too_many(15))[-1].header.n == 16
+    with pytest.raises(BadBatch, match="more than 16 events"):
+        World().tell(*too_many(16))
 
 
 def test_an_epoch_ends_before_its_ordinals_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
 
 from kvxray_engine.stream.residency_descriptor import ANY_GROUP, group_of, medium_of, place_of
 from kvxray_engine.stream.schema import Cause, Kind
@@ -28,7 +30,17 @@ class PlainResidency:
         self.seen: set[int] = set()
         self.faults: list[tuple[str, int]] = []
 
-    def apply(self, event: Event) -> None:
+    def apply(self, events: Sequence[Event]) -> None:
+        """One message."""
+        for is_any, run in groupby(events, lambda event: group_of(event.place) == ANY_GROUP):
+            if is_any:
+                # What was there before all of them counts.
+                self._remove_all([(one, event.place) for event in run for one in event.hashes])
+            else:
+                for event in run:
+                    self._apply(event)
+
+    def _apply(self, event: Event) -> None:
         if event.kind == Kind.CacheCleared:
             for key in [key for key in self.copies if event.medium in (255, medium_of(key[1]))]:
                 del self.copies[key]
@@ -36,11 +48,8 @@ class PlainResidency:
         elif event.kind == Kind.ResidencyStored:
             self._store(event)
         elif event.kind == Kind.ResidencyRemoved:
-            # Where no group is named, what was there before the whole event counts.
-            places = [self._places_of(one, event.place) for one in event.hashes]
-            for one, of_one in zip(event.hashes, places, strict=True):
-                for place in of_one:
-                    self._remove(one, place)
+            for one in event.hashes:
+                self._remove(one, event.place)
 
     def is_anywhere(self, one: int) -> bool:
         return any(count for (other, _), count in self.copies.items() if other == one)
@@ -94,11 +103,13 @@ class PlainResidency:
             elif is_repeat and self.semantics == "unknown" and event.cause != Cause.placeholder:
                 self.faults.append(("duplicate_store", one))
 
-    def _places_of(self, one: int, place: int) -> list[int]:
-        if group_of(place) != ANY_GROUP:
-            return [place]
-        places = [place_of(group, medium_of(place)) for group in range(self.num_groups)]
-        return [place for place in places if self.copies[one, place]] or places[:1]
+    def _remove_all(self, hashes: list[tuple[int, int]]) -> None:
+        places = []
+        for one, any_group in hashes:
+            each = [place_of(group, medium_of(any_group)) for group in range(self.num_groups)]
+            places += [(one, place) for place in each if self.copies[one, place]] or [(one, each[0])]
+        for one, place in places:
+            self._remove(one, place)
 
     def _remove(self, one: int, place: int) -> None:
         if not self.copies[one, place]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from kvxray_engine.stream import residency_faults
-from kvxray_engine.stream.codec import BadMessage
+from kvxray_engine.stream.codec import BadMessage, decode, encode
+from kvxray_engine.stream.columns import Columns
 from kvxray_engine.stream.residency_descriptor import ANY_GROUP, describe, place_of
 from kvxray_engine.stream.residency_faults import ResidencyFault
 from kvxray_engine.stream.residency_map import ResidencyMap
+from kvxray_engine.stream.residency_snapshot import dump
 from kvxray_engine.stream.residency_state import Certainty
-from kvxray_engine.stream.schema import NO_ORDINAL, Cause, Group, Name, Pool
+from kvxray_engine.stream.schema import NO_ORDINAL, RESIDENCY_KINDS, Cause, Group, Kind, Name, Pool
 
 from tests.engine.stream.residency_teller import (
     CPU,
@@ -352,3 +357,39 @@ def test_a_fault_says_where_and_when() -> None:
     world.tell(store(1), remove(2, place=CPU))
     assert world.fold.take_faults() == [ResidencyFault("remove_unknown", 2, CPU, 2, T0_NS, True)]
     assert world.fold.places() == [GPU, CPU]
+
+
+numbers = st.integers(0, 12)
+operations = st.tuples(
+    st.sampled_from([Kind.StepStarted, Kind.CacheCleared, Kind.ResidencyStored, Kind.ResidencyRemoved]),
+    st.sampled_from(sorted(Cause)),
+    st.lists(st.tuples(numbers, st.integers(-3, 12)), max_size=4),
+    st.sampled_from([0, 1, 2, 255, NO_ORDINAL]),
+    st.sampled_from([0, 1, 2, 255]),
+    st.sampled_from([0, 1, 2]),
+    st.sampled_from([0, 1, 2, 3, 900]),
+)
+
+
+@given(told=st.lists(st.tuples(numbers, numbers, st.lists(operations, max_size=6)), max_size=4))
+@settings(max_examples=150, deadline=None)
+def test_whatever_passes_the_codec_is_refused_or_folded_in_order(told) -> None:
+    fold = ResidencyMap(DESCRIPTOR)
+    for hash0, num_hashes, made in told:
+        rows = [row if kind in RESIDENCY_KINDS else [] for kind, _, row, *_ in made]
+        columns = Columns(
+            np.array([one[0] for one in made], np.uint8), np.array([one[1] for one in made], np.uint8),
+            np.full(len(made), NO_ORDINAL, np.uint32), np.array([len(row) for row in rows], np.uint32),
+            np.array([one[3] for one in made], np.uint32),
+            np.array([one[4] | one[5] << 8 | one[6] << 16 for one in made], np.uint32),
+            np.array([ordinal for row in rows for ordinal, _ in row], np.uint32),
+            np.array([parent for row in rows for _, parent in row], np.int32),
+            b"".join(map(hash_of, range(num_hashes))),
+        )  # fmt: skip
+        header = msgspec.structs.replace(Teller().tell().header, hash0=hash0, n=columns.num_events)
+        before = fold.copy()
+        try:
+            fold.apply(decode(encode(header, columns)))
+        except BadMessage:
+            assert dump(fold) == dump(before)
+        fold.check_integrity(with_hashes=False)

@@ -62,7 +62,7 @@ class ResidencyMachine(RuleBasedStateMachine):
     def a_message(self, told: list[Event]) -> None:
         before = {place: self.copies_in(place) for place in PLACES}
         touched = self.fold.apply(self.teller.tell(*told))
-        self.tell_plain(told)
+        self.plain.apply(told)
         changed = {
             (ordinal, place)
             for place in PLACES
@@ -75,7 +75,8 @@ class ResidencyMachine(RuleBasedStateMachine):
     @rule(first=messages, second=messages)
     def two_messages_joined(self, first: list[Event], second: list[Event]) -> None:
         self.fold.apply(join([self.teller.tell(*first), self.teller.tell(*second)]))
-        self.tell_plain([*first, *second])
+        self.plain.apply(first)
+        self.plain.apply(second)
 
     @rule()
     def it_goes_on_from_a_snapshot(self) -> None:
@@ -132,10 +133,6 @@ class ResidencyMachine(RuleBasedStateMachine):
     def copies_in(self, place: int) -> dict[int, int]:
         ordinals = self.fold.residents(place)
         return dict(zip(ordinals.tolist(), self.fold.copies(ordinals, place).tolist(), strict=True))
-
-    def tell_plain(self, told: list[Event]) -> None:
-        for event in told:
-            self.plain.apply(event)
 
 
 TestResidency = ResidencyMachine.TestCase

@@ -39,6 +39,8 @@ EVENTS_OF_BATCH: Final = 1 << 20
 """How many `seq` numbers each batch has."""
 MAX_HASHES: Final = 1 << 23
 """Remembered at once: more than the tiers of one engine hold, and about a gigabyte."""
+MAX_TURNS: Final = 4_096
+"""Of one batch: clears, and removals without a group where there are several. Each is folded by itself."""
 _MAX_TS: Final = 1 << 32
 _CAUSES: Final = {"store": Cause.store, "reuse_report": Cause.reuse_report, "placeholder": Cause.placeholder}
 
@@ -94,8 +96,8 @@ class Interning:
         """received_ns: wall ns, for a batch that tells no time. Raises `BadBatch` with one sentence for a batch that
         cannot be told, and `EpochIsFull`; both change nothing.
         """
-        self._check(batch, wire_seq)
         described = described_by(self._described, batch.events)
+        self._check(batch, wire_seq, described)
         t0_ns = received_ns if batch.ts is None else round(batch.ts * 1e6) * 1000
         messages = []
         if described is not self._described:
@@ -110,29 +112,20 @@ class Interning:
         messages.append(self._message(body, wire_seq, t0_ns))
         return Interned(tuple(messages), tuple(body.token_digests))
 
-    def _check(self, batch: Batch, wire_seq: int) -> None:
+    def _check(self, batch: Batch, wire_seq: int, described: Described) -> None:
         if not 0 <= wire_seq < 1 << 42:
             raise BadBatch(f"The batch has the number {wire_seq}, which is out of range.")
         if batch.ts is not None and not 0 <= batch.ts < _MAX_TS:
             raise BadBatch(f"The batch has the time {batch.ts}, which no clock shows.")
-        if self._num_events(batch) > EVENTS_OF_BATCH:
+        if _num_events(batch.events, len(described.media)) > EVENTS_OF_BATCH:
             raise BadBatch(f"The batch holds more than {EVENTS_OF_BATCH:,} events.")
+        if _num_turns(batch.events) > MAX_TURNS:
+            raise BadBatch(f"The batch clears media or removes from any group in more than {MAX_TURNS:,} turns.")
         if any(len(one) not in HASH_WIDTHS for event in batch.events for one in _hashes_of(event)):
             raise BadBatch("The batch holds a hash that is not 8, 16 or 32 bytes long.")
         is_used_up = max(self._hashes.next, self._next_name) + 2 * EVENTS_OF_BATCH >= MAX_ORDINAL
         if is_used_up or len(self._hashes) >= MAX_HASHES:
             raise EpochIsFull(f"This epoch of {self._source} has told of as many hashes as one can.")
-
-    def _num_events(self, batch: Batch) -> int:
-        num = 1
-        for event in batch.events:
-            if isinstance(event, Stored | Removed):
-                num += len(event.hashes) or 1
-            elif isinstance(event, Moved):
-                num += 2 * len(event.hashes)
-            elif isinstance(event, Cleared):
-                num += len(self._described.media) + 1
-        return num
 
     def _add(self, body: _Body, event: Told) -> None:
         if isinstance(event, Stored):
@@ -242,3 +235,23 @@ def _hashes_of(event: Told) -> tuple[Hash, ...]:
     if isinstance(event, Stored):
         return event.hashes if event.parent is None else (event.parent, *event.hashes)
     return event.hashes if isinstance(event, Removed | Moved) else ()
+
+
+def _num_turns(events: tuple[Told, ...]) -> int:
+    """How often the events go on to a clear, or from something else to removals that name no group."""
+    is_any = [isinstance(event, Removed) and event.is_any_group for event in events]
+    begun = sum(one and not before for one, before in zip(is_any, [False, *is_any], strict=False))
+    return begun + sum(isinstance(event, Cleared) for event in events)
+
+
+def _num_events(events: tuple[Told, ...], num_media: int) -> int:
+    """How many `seq` numbers they take at most."""
+    num = 1
+    for event in events:
+        if isinstance(event, Stored | Removed):
+            num += len(event.hashes)
+        elif isinstance(event, Moved):
+            num += 2 * len(event.hashes)
+        elif isinstance(event, Cleared):
+            num += num_media
+    return num
