@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page
@@ -182,3 +183,33 @@ def test_how_long_an_event_takes_to_the_page_is_told_of_events_only(
     backend.set_block(4, ACTIVE, 1, 16)
     backend.send(backend.delta([4], 100, 101))
     page.wait_for_function(f"{readout}.includes('from event to pixel')")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"status": 502, "body": "Bad Gateway"}, "The backend answered 502. Trying again."),
+        ({"status": 200, "body": "<html>Sign in</html>"}, "What came is no picture of blocks. Trying again."),
+        (None, "The backend does not answer. Trying again."),
+    ],
+)
+def test_a_map_without_blocks_says_why_while_all_else_is_live(
+    page: Page, backend: ScriptedBackend, mount: Mount, answer: dict[str, Any] | None, words: str
+) -> None:
+    page.route("**/api/state/blocks?*", lambda route: route.fulfill(**answer) if answer else route.abort())
+    mount("block_map", wait=False)
+    note = "inside('block_map', '.stage-note')"
+    page.wait_for_function("words => inside('block_map', '.stage-note')?.textContent.endsWith(words)", arg=words)
+    page.unroute("**/api/state/blocks?*")
+    page.wait_for_function(f"{note}.hidden && __kvxray.counts() !== null")
+
+
+def test_what_is_not_the_backend_is_told_as_such(page: Page, backend: ScriptedBackend) -> None:
+    page.route("**/api/sources", lambda route: route.fulfill(status=200, body="<html>Sign in</html>"))
+    told = page.evaluate(
+        """import('/assets/kvxray/address.js').then(({getJson}) => getJson('sources'))
+        .catch(({message, status}) => [message, status])"""
+    )
+    assert told == [
+        "Something else answers in the backend's place; if a proxy wants you to sign in, load the page again.", 0,
+    ]  # fmt: skip

@@ -30,20 +30,27 @@ export function liveUrl(source) {
 
 /** GET a JSON route. Throws an Error whose message is the backend's one sentence, with `.status` (0: no answer). */
 export async function getJson(path, query, signal) {
-  let response;
-  try {
-    response = await fetch(apiUrl(path, query), { signal, headers: { accept: "application/json" } });
-  } catch (cause) {
-    if (cause.name === "AbortError") throw cause;
-    throw Object.assign(new Error("The backend does not answer."), { status: 0 });
-  }
+  const response = await answered(fetch(apiUrl(path, query), { signal, headers: { accept: "application/json" } }));
   const body = response.ok ? await response.json().catch(() => null) : null;
   if (body === null) throw await refusal(response);
   return body;
 }
 
-/** The Error that an answer of the backend means: its one sentence, with `.status`. */
+const NOT_OURS = "Something else answers in the backend's place; if a proxy wants you to sign in, load the page again.";
+
+/** The answer to what was asked; without any an Error with `.status` 0. */
+export function answered(asked) {
+  return asked.catch((cause) => {
+    if (cause.name === "AbortError") throw cause;
+    throw Object.assign(new Error("The backend does not answer."), { status: 0 });
+  });
+}
+
+/** The Error that an answer of the backend means: its one sentence, with `.status`. What answers 200 and is not the API is
+ * not the backend (0).
+ */
 export async function refusal(response) {
+  if (response.ok) return Object.assign(new Error(NOT_OURS), { status: 0 });
   const body = await response.json().catch(() => null);
   const sentence = body?.error ?? `The backend answered ${response.status}.`;
   return Object.assign(new Error(sentence), { status: response.status });

@@ -148,7 +148,7 @@ class BlockMap extends LiveView {
     this.zoom.draw(this.pane.layout?.view);
     this.legend.draw(this.pane.look, table, summary?.state);
     this.range.draw(table, this.view.range, this.pane.details);
-    this.notice.draw(Boolean(table), status, summary?.source, summary?.state?.time);
+    this.notice.draw(Boolean(table), status, summary?.source, summary?.state?.time, this.feed.noPicture);
     this.readout.draw(table, status);
     setAttribute(this.frame, "data-comparing", this.comparison.isOn);
     setAttribute(this.lit, "hidden", !lit);

@@ -47,6 +47,7 @@ class Feed {
     this.table = null;
     this.summary = null;
     this.status = { phase: "connecting", since: Date.now(), reason: "" };
+    this.noPicture = ""; // why the last question for a snapshot brought none
     this.changedAt = 0; // unix seconds of the event that the table last changed by; 0: by none
     this.users = 0;
     this.live = new LiveFeed(this);

@@ -2,7 +2,7 @@
 // snapshot over HTTP, drop the deltas it covers, apply the rest; when a delta does not follow, or the epoch is
 // another, get the snapshot again.
 
-import { apiUrl, liveUrl } from "./address.js";
+import { answered, apiUrl, liveUrl, refusal } from "./address.js";
 import { BlockTable } from "./block_table.js";
 import { decodeFrame } from "./frames.js";
 import { FigureHistory } from "./history.js";
@@ -166,13 +166,14 @@ export class LiveFeed {
       await this.#snapshotTurn();
       if (this.heldBack !== held) return;
       const url = apiUrl("state/blocks", { source: this.feed.source });
-      const response = await fetch(url, { signal: request.signal, cache: "no-cache" });
-      if (!response.ok) throw new Error(`The backend answered ${response.status} for the snapshot.`);
+      const response = await answered(fetch(url, { signal: request.signal, cache: "no-cache" }));
+      if (!response.ok) throw await refusal(response);
       const snapshot = decodeFrame(await response.arrayBuffer());
       if (this.heldBack !== held) return;
       this.#joinAt(snapshot, held);
     } catch (error) {
       if (this.heldBack !== held || error.name === "AbortError") return;
+      this.feed.noPicture = error.status === undefined ? "What came is no picture of blocks." : error.message;
       // Before the source has joined there is none (503): summaries say when to ask again.
       this.snapshotTimer = setTimeout(() => this.#askAgain(held), 1000);
     }
@@ -195,6 +196,7 @@ export class LiveFeed {
     if (this.feed.table) this.feed.table.load(snapshot);
     else this.feed.table = new BlockTable(snapshot);
     this.heldBack = null;
+    this.feed.noPicture = "";
     this.feed.changedAt = 0; // whatever it shows may have happened long ago
     // A new epoch may have begun while the snapshot was on its way: then the first delta of it asks for
     // another.

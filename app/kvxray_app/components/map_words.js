@@ -13,15 +13,15 @@ export class MapNotice {
     this.note = el("div", { class: "stage-note", role: "status" }, el("b"), el("span"));
   }
 
-  /** `time`: of the newest event of the picture. */
-  draw(hasPicture, status, source, time) {
+  /** `time`: of the newest event of the picture; `problem`: why there is none. */
+  draw(hasPicture, status, source, time, problem = "") {
     const words = hasPicture ? ageWords(status, source, time) : "";
     setText(this.age, words);
     setAttribute(this.age, "hidden", !words);
     setAttribute(this.age, "data-phase", status.phase);
     setAttribute(this.note, "hidden", hasPicture);
     if (hasPicture) return;
-    const [title, line] = noteWords(status, source);
+    const [title, line] = noteWords(status, source, problem);
     setText(this.note.firstChild, title);
     setText(this.note.lastChild, line);
   }
@@ -76,7 +76,7 @@ function ageWords(status, source, time) {
     : "old picture, connecting again";
 }
 
-function noteWords(status, source) {
+function noteWords(status, source, problem) {
   if (status.phase === "past")
     return status.reason
       ? ["No picture of this moment", status.reason]
@@ -90,6 +90,8 @@ function noteWords(status, source) {
   }
   if (source?.state === "joining")
     return ["Joining", "The engine is being asked for a snapshot of its blocks."];
+  if (status.phase === "live")
+    return problem ? ["No picture of the blocks yet", `${problem} Trying again.`] : ["Live", "Getting the blocks."];
   if (status.phase === "stale")
     return ["No word from the engine", `${source?.source ?? "It"} has told nothing yet.`];
   return ["Connecting", "Opening the live feed."];
