@@ -80,7 +80,7 @@ def test_what_cannot_be_decoded_is_left_out_since_it_may_hold_token_ids(
     with EngineRig() as rig, meanwhile(heard_by(rig, lambda: rig.publish(payloads=payloads))):
         assert main(["record", rig.events, str(file), "--batches", "2"]) == 0
     assert [frame.seq for frame in Recording(file).frames()] == [0, 2]
-    assert "1 batch could not be decoded and may hold token ids" in capsys.readouterr().err
+    assert "1 batch could not be freed of token ids" in capsys.readouterr().err
 
 
 def test_what_was_lost_is_asked_for_and_what_is_lost_for_good_is_said(

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kvxray_backend.sources.foreign.blank_tokens import blank_tokens
+from kvxray_backend.sources.foreign.blank_tokens import MAX_BLANKED_BYTES, blank_tokens
 from kvxray_backend.sources.foreign.caps import BadBatch
 from kvxray_backend.sources.foreign.event_batches import decode_batch
 from kvxray_backend.sources.foreign.recording import MAX_LINE_BYTES, Frame, Recorder, Recording
@@ -218,7 +218,19 @@ def test_what_is_no_batch_is_refused_in_one_sentence(payload: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", [b"", b"\xc1", b"\x91" * 100_000, encode({}), encode([1.0]), encode([1.0, {}]), b"\xdd\xff\xff\xff\xff"]
+    "payload",
+    [
+        b"",
+        b"\xc1",
+        b"\x91" * 100_000,
+        encode({}),
+        encode([1.0]),
+        encode([1.0, {}]),
+        b"\xdd\xff\xff\xff\xff",
+        encode([1.0, []]) + bytes(1),
+        encode([1.0, [[]] * MAX_BLANKED_BYTES]),
+    ],
+    ids=len,
 )
 def test_hostile_payloads_are_refused(payload: bytes) -> None:
     with pytest.raises(BadBatch):

@@ -10,8 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from kvxray_backend.sources.foreign.caps import MAX_PAYLOAD_BYTES, BadBatch
+from kvxray_backend.sources.foreign.caps import BadBatch
 
+# The whole batch becomes objects here, twice: a hostile one up to some 150 bytes for each of its own.
+MAX_BLANKED_BYTES: Final = 2 << 20
 # Fields that hold no tokens, whatever is in them: hashes, sizes, names, keys.
 _KEPT: Final = frozenset(
     (
@@ -32,8 +34,8 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 def blank_tokens(payload: bytes) -> tuple[bytes, int]:
     """The payload without its token ids, and how many numbers became zeros. Raises `BadBatch` for what is no batch."""
-    if len(payload) > MAX_PAYLOAD_BYTES:
-        raise BadBatch(f"A payload of {len(payload):,} bytes is larger than the {MAX_PAYLOAD_BYTES:,} that are taken.")
+    if len(payload) > MAX_BLANKED_BYTES:
+        raise BadBatch(f"A payload of {len(payload):,} bytes is larger than the {MAX_BLANKED_BYTES:,} that are taken.")
     try:
         batch = _DECODER.decode(payload)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -101,7 +101,7 @@ class RecordingSession:
     def _tell_oddities(self) -> None:
         if self._num_unwritten:
             self._say(
-                f"{batches(self._num_unwritten)} could not be decoded and may hold token ids, so they were left out; "
+                f"{batches(self._num_unwritten)} could not be freed of token ids and were left out; "
                 "--with-tokens writes them as they are"
             )
         if malformed := sum(self._stream.malformed.values()):
