@@ -9,7 +9,7 @@ from typing import Final
 from kvxray_backend.metrics.exposition import Page
 from kvxray_backend.metrics.histograms import Buckets, Quantile, add_all, quantile
 from kvxray_backend.metrics.names import Family
-from kvxray_backend.metrics.reading import Engine, PageReading, Reading, read_page
+from kvxray_backend.metrics.reading import Engine, PageReading, Reading, Way, read_page
 from kvxray_backend.metrics.series import Amount, GaugeSeries, GrowingSeries, Grown, together
 from kvxray_backend.metrics.signal import Signal
 from kvxray_backend.metrics.signals import SIGNALS
@@ -23,7 +23,7 @@ FORGET_AFTER_S: Final = 3_600.0
 # Clocks that are set move the start of a process by a little.
 _SAME_START_S: Final = 2.0
 
-_Key = tuple[str, str, Engine, tuple[int, int]]
+_Key = tuple[str, str, Engine, Way]
 _Series = GaugeSeries | GrowingSeries[float] | GrowingSeries[Buckets]
 
 
@@ -57,7 +57,9 @@ class MetricsBook:
     def __init__(self) -> None:
         self._series: dict[_Key, _Series] = {}
         self._by_signal: dict[str, set[_Key]] = {}
-        self._ways: dict[tuple[str, Engine], int] = {}
+        self._ways: dict[tuple[str, Engine, Family], int] = {}
+        # Of the page that is being taken.
+        self._told_otherwise: set[tuple[str, Engine, Family]] = set()
         self._engines: set[Engine] = set()
         self._started_at: float | None = None
         self.last_s: float | None = None
@@ -76,6 +78,7 @@ class MetricsBook:
             return None
         began_anew = self._began_anew(read.started_at)
         known = frozenset(self._engines)
+        self._told_otherwise.clear()
         fell = [reading.signal for reading in read.readings if self._add(at_s, reading, known, began_anew)]
         self._engines = {key[2] for key in self._series}
         self.num_unreadable += read.num_unreadable
@@ -176,29 +179,32 @@ class MetricsBook:
         return series.add(at_s, reading.value, began_anew=began_anew)  # type: ignore[arg-type]
 
     def _begin(self, key: _Key, reading: Reading, engine_is_known: bool) -> _Series:
-        self._drop_other_ways(key)
+        was_told_otherwise = self._drop_other_ways(key)
+        # Told another way until now, it may have counted long before it was read.
+        born_s = self.last_s if engine_is_known and not was_told_otherwise else None
         series: _Series
         if SIGNALS[reading.signal].kind == "gauge":
             series = GaugeSeries()
         elif isinstance(reading.value, Buckets):
-            series = _born(GrowingSeries[Buckets](), reading.value, self.last_s if engine_is_known else None)
+            series = _born(GrowingSeries[Buckets](), reading.value, born_s)
         else:
-            series = _born(GrowingSeries[float](), reading.value, self.last_s if engine_is_known else None)
+            series = _born(GrowingSeries[float](), reading.value, born_s)
         self._series[key] = series
         self._by_signal.setdefault(reading.signal, set()).add(key)
         return series
 
-    def _drop_other_ways(self, key: _Key) -> None:
-        """What was told another way before would count the same tokens twice."""
-        signal, _, engine, way = key
-        before = self._ways.get((signal, engine))
-        self._ways[signal, engine] = way[0]
-        if before is None or before == way[0]:
-            return
-        for other in [
-            other for other in self._by_signal.get(signal, ()) if other[2] == engine and other[3][0] != way[0]
-        ]:
-            self._drop(other)
+    def _drop_other_ways(self, key: _Key) -> bool:
+        """What the same family told another way before would count the same tokens twice. True: it did."""
+        signal, _, engine, (family, number, _) = key
+        teller = (signal, engine, family)
+        before = self._ways.get(teller, number)
+        self._ways[teller] = number
+        if before != number:
+            self._told_otherwise.add(teller)
+            for other in list(self._by_signal.get(signal, ())):
+                if other[2] == engine and other[3][:2] == (family, before):
+                    self._drop(other)
+        return teller in self._told_otherwise
 
     def _drop(self, key: _Key) -> None:
         del self._series[key]
@@ -208,7 +214,7 @@ class MetricsBook:
         assert self.last_s is not None, "a page was taken"
         for key in [key for key, series in self._series.items() if self.last_s - series.last_s > FORGET_AFTER_S]:
             self._drop(key)
-            self._ways.pop((key[0], key[2]), None)
+            self._ways.pop((key[0], key[2], key[3][0]), None)
 
     def _began_anew(self, started_at: float | None) -> bool:
         """A restart that its counters do not show: they may have passed where they were before."""

@@ -14,6 +14,7 @@ from kvxray_backend.metrics.signal import Kind, Signal, Term, Told
 from kvxray_backend.metrics.signals import SIGNALS
 
 Engine = tuple[tuple[str, str], ...]
+Way = tuple[Family, int, int]
 Value = float | Buckets
 
 # Ranks of one engine that repeat the same numbers: the lowest speaks for all.
@@ -42,13 +43,13 @@ _SUFFIX: Final[Mapping[Kind, tuple[str, ...]]] = {
 @dataclass(frozen=True, slots=True)
 class Reading:
     """One number, or histogram, that one engine tells. `part`: the value of the signal's split label, empty for none.
-    `way`: which of the ways to tell it, and which term of it; what is told one way does not go on where another was.
+    `way`: which family's way to tell it, and which term of that; what is told one way does not go on where another was.
     """
 
     signal: str
     part: str
     engine: Engine
-    way: tuple[int, int]
+    way: Way
     value: Value
 
 
@@ -108,15 +109,15 @@ def _read_signal(signal: Signal, index: _Index) -> Iterator[Reading]:
     for family in FAMILIES:
         if family not in signal.told or (family in _REPEATING and told_by_engine):
             continue
-        for reading in _read_family(signal, signal.told[family], index):
+        for reading in _read_family(signal, family, index):
             told_by_engine = told_by_engine or family not in _REPEATING
             yield reading
 
 
-def _read_family(signal: Signal, ways: tuple[Told, ...], index: _Index) -> Iterator[Reading]:
+def _read_family(signal: Signal, family: Family, index: _Index) -> Iterator[Reading]:
     """Of each engine the best way that it tells."""
     told: set[Engine] = set()
-    for number, way in enumerate(ways):
+    for number, way in enumerate(signal.told[family]):
         by_term = [_read_term(term, way, signal.kind, index) for term in way.terms]
         engines = [engine for engine in by_term[0] if all(engine in values for values in by_term)]
         scale = _scale(way, index)
@@ -126,7 +127,7 @@ def _read_family(signal: Signal, ways: tuple[Told, ...], index: _Index) -> Itera
             told.add(engine)
             for position, values in enumerate(by_term):
                 for part, value in values[engine].items():
-                    yield Reading(signal.name, part, engine, (number, position), _scaled(value, scale))
+                    yield Reading(signal.name, part, engine, (family, number, position), _scaled(value, scale))
 
 
 def _scale(way: Told, index: _Index) -> float | None:

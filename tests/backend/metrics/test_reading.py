@@ -115,9 +115,14 @@ def test_a_sum_of_two_metrics_is_not_told_by_one_of_them() -> None:
 
 
 def test_dynamo_counts_only_where_the_engine_itself_is_silent() -> None:
-    both = "vllm:num_requests_running 2\ndynamo_frontend_inflight_requests 2\n"
-    assert book_of(both).value("requests_running") == 2
-    assert book_of("dynamo_frontend_inflight_requests 2\n").value("requests_running") == 2
+    dynamo = 'dynamo_frontend_inflight_requests{model="m"} 2\n'
+    assert book_of('vllm:num_requests_running{engine="0"} 2\n' + dynamo).value("requests_running") == 2
+    assert book_of(dynamo).value("requests_running") == 2
+
+
+def test_two_families_with_the_same_labels_are_two_engines() -> None:
+    text = "vllm:prefix_cache_hits_total {}\nsglang:cached_tokens_total {}\n"
+    assert book_of(text.format(10, 500), text.format(13, 504)).grown("prefix_hits", 60).amount == 7
 
 
 @pytest.mark.parametrize("text", ["NaN", "+Inf", "-Inf"])

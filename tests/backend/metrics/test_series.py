@@ -75,7 +75,10 @@ def test_a_reason_met_for_the_first_time_counts_from_0_too() -> None:
 def test_an_engine_that_was_not_there_before_brings_no_growth_of_its_past() -> None:
     one = 'vllm:prefix_cache_hits_total{pod="a"} 5\n'
     two = 'vllm:prefix_cache_hits_total{pod="b"} 70000\n'
-    assert book_of(one, one + two).grown("prefix_hits", 60).amount == 0
+    times = 'vllm:time_to_first_token_seconds_bucket{le="+Inf",pod="b"} 70000\n'
+    book = book_of(one, one + two + times)
+    assert book.grown("prefix_hits", 60).amount == 0
+    assert book.histogram("ttft", 60) is None
 
 
 def test_one_engine_that_restarts_does_not_hide_the_growth_of_another() -> None:
@@ -124,9 +127,16 @@ def test_what_the_last_page_does_not_tell_is_not_known_now() -> None:
 def test_what_is_told_another_way_now_does_not_count_twice() -> None:
     old = "".join(f'sglang:realtime_tokens_total{{{{mode="prefill_{mode}"}}}} {{0}}\n' for mode in ("cache", "compute"))
     new = "".join(f'sglang:prefill_effective_tokens_total{{mode="{mode}"}} 5\n' for mode in ("device_hit", "input"))
-    book = book_of(old.format(100), old.format(150), old.format(155) + new)
-    assert book.grown("prefix_hits", 600).amount == 5
-    assert book.grown("prefix_queries", 600).amount == 10
+    book = book_of(old.format(100), old.format(150), old.format(155) + new, old.format(170) + new.replace(" 5", " 8"))
+    assert book.grown("prefix_hits", 600).amount == 3
+    assert book.grown("prefix_queries", 600).amount == 6
+    assert book.grown("prompt_tokens_by_source", 600).amount == 6
+
+
+def test_what_is_told_the_old_way_again_does_not_count_its_past() -> None:
+    old = "sglang:cached_tokens_total 90000\n"
+    new = 'sglang:realtime_tokens_total{mode="prefill_cache"} 5\n'
+    assert book_of(old + new, old + new, old, old).grown("prefix_hits", 600).amount == 0
 
 
 def test_pages_that_come_late_are_counted_and_left_out() -> None:
