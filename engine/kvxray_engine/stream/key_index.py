@@ -56,17 +56,6 @@ class KeyIndex:
             self._add(keys[is_new], rows[is_new])
         return rows
 
-    def rows_between(self, first: int, last: int) -> I8:
-        """The rows of the keys from `first` to `last`, both included, in order of key."""
-        bounds = np.array([first, last], np.uint64)
-        parts = []
-        for keys, rows in ((self._keys[: self._size], self._rows), (self._late_keys, self._late_rows)):
-            begin, end = int(np.searchsorted(keys, bounds[0])), int(np.searchsorted(keys, bounds[1], "right"))
-            parts.append((keys[begin:end], rows[begin:end]))
-        order = np.argsort(np.concatenate([keys for keys, _ in parts]))
-        found: I8 = np.concatenate([rows for _, rows in parts])[order]
-        return found
-
     def keys_by_row(self) -> U8:
         """The key of every row."""
         keys = np.zeros(len(self), np.uint64)
