@@ -100,9 +100,9 @@ def test_an_empty_page_is_a_page_without_samples() -> None:
 
 
 def test_an_endless_line_is_left_out() -> None:
-    read = page("a 1\n" + 'b{c="' + "x" * MAX_LINE_CHARS + '"} 1\nd 1\n')
-    assert [sample.name for sample in read.samples] == ["a", "d"]
-    assert read.num_bad_lines == 1
+    read = page("a 1\n" + 'b{c="' + "x" * MAX_LINE_CHARS + '"} 1\nd 1 # ' + "x" * MAX_LINE_CHARS + "\ne 1\n")
+    assert [sample.name for sample in read.samples] == ["a", "e"]
+    assert read.num_bad_lines == 2
 
 
 def test_more_labels_than_anybody_has_make_a_bad_line() -> None:
