@@ -102,7 +102,9 @@ def test_a_summary_comes_at_once_and_says_what_rest_says(tmp_path: Path) -> None
         caught_up(http, engine)
         with http.websocket_connect(f"{SOCKET}/api/live") as socket:
             summary = json.loads(socket.receive_text())
-        assert set(summary) == {"type", "state", "source", "requests", "events", "findings"}
+        parts = {"type", "state", "source", "requests", "events", "findings", "num_findings", "leaking_requests"}
+        assert set(summary) == parts
+        assert (summary["num_findings"], summary["leaking_requests"]) == (len(summary["findings"]), 0)
         assert summary["type"] == "summary"
         state = http.get("/api/state").json()
         assert summary["state"]["counts"] == state["counts"]
