@@ -110,6 +110,7 @@ _STYLE = """
   background: repeating-linear-gradient(45deg, var(--kx-leaked) 0 2px, transparent 2px 4px); }
 .kx-guide { columns: 4 30rem; column-gap: 3rem; }
 .kx-guide section { break-inside: avoid; }
+@media (min-width: 2800px) and (min-height: 1500px) { .kx-guide { zoom: 1.35; } }
 </style>
 """
 
