@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from kvxray_engine.errors import UserError
@@ -55,7 +55,8 @@ class _ReplyLine(msgspec.Struct):
     frames_b64: list[str]
 
 
-_Line = TypeVar("_Line", _FrameLine, _ReplyLine)
+_FRAME: Final = msgspec.json.Decoder(_FrameLine)
+_REPLY: Final = msgspec.json.Decoder(_ReplyLine)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -71,31 +72,21 @@ class Recording:
 
     def frames(self) -> Iterator[Frame]:
         """Of a `.frames.jsonl.gz`. Raises `UserError` for a file that cannot be read at all."""
-        for line in self._lines(_FrameLine):
-            payload = _bytes(line.payload_b64)
-            topic = line.topic.encode() if line.topic_b64 is None else _bytes(line.topic_b64)
-            if payload is None or topic is None or not 0 <= line.seq < MAX_SEQ or len(topic) > MAX_TOPIC_BYTES:
+        for text in self._texts():
+            frame = frame_of(text)
+            if frame is None:
                 self.num_bad += 1
-                continue
-            yield Frame(topic, line.seq, payload, line.rx, line.line)
+            else:
+                yield frame
 
     def replies(self) -> Iterator[list[bytes]]:
         """Of a `.replay.jsonl.gz`: the frames of each answer. Raises `UserError`."""
-        for line in self._lines(_ReplyLine):
-            frames = [_bytes(text) for text in line.frames_b64[: MAX_FRAMES + 1]]
-            whole = [frame for frame in frames if frame is not None]
-            if len(whole) < len(frames):
-                self.num_bad += 1
-                continue
-            yield whole
-
-    def _lines(self, kind: type[_Line]) -> Iterator[_Line]:
-        decoder = msgspec.json.Decoder(kind)
         for text in self._texts():
-            try:
-                yield decoder.decode(text)
-            except (msgspec.DecodeError, RecursionError):
+            reply = _reply_of(text)
+            if reply is None:
                 self.num_bad += 1
+            else:
+                yield reply
 
     def _texts(self) -> Iterator[bytes]:
         has_read = False
@@ -186,6 +177,29 @@ class Recorder:
         except OSError as error:
             self._has_failed = True
             raise UserError(f"{self.path} cannot be written: {error.strerror or error}.") from error
+
+
+def frame_of(text: bytes) -> Frame | None:
+    """One line of a `.frames.jsonl`; None: it is none."""
+    try:
+        line = _FRAME.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    payload = _bytes(line.payload_b64)
+    topic = line.topic.encode() if line.topic_b64 is None else _bytes(line.topic_b64)
+    if payload is None or topic is None or not 0 <= line.seq < MAX_SEQ or len(topic) > MAX_TOPIC_BYTES:
+        return None
+    return Frame(topic, line.seq, payload, line.rx, line.line)
+
+
+def _reply_of(text: bytes) -> list[bytes] | None:
+    try:
+        line = _REPLY.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    frames = [_bytes(one) for one in line.frames_b64[: MAX_FRAMES + 1]]
+    whole = [frame for frame in frames if frame is not None]
+    return whole if len(whole) == len(frames) else None
 
 
 def _text(data: bytes) -> str:
