@@ -88,6 +88,9 @@ class StateView(Answer):
     seq: Seq | None = Field(description="The last event it includes; null before the first.")
     step: int = Field(description="The engine's step.")
     time: Time = Field(description="Time of the last event; before the first, when the engine was last heard.")
+    engine_time: Time = Field(
+        description="The newest time that the engine told, by events or heartbeats: ages are counted from it."
+    )
     usable_blocks: int = Field(description="Blocks that can hold tokens: all but the null block.")
     block_size: int = Field(description="Tokens a block.")
     bytes_per_block: int = Field(description="Bytes a block; 0 where the source does not say.")

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from kvxray_backend.block_sharers import Sharers, sharers_of_blocks
 from kvxray_backend.block_tenants import are_told, tenants_of_blocks
+from kvxray_backend.engine_clock import SET_BACK_NS
 from kvxray_backend.live_state import LiveState
 
 MAGIC: Final = b"KVXD"
@@ -69,9 +70,9 @@ def details_frame(live: LiveState) -> tuple[float, bytes] | None:
 
 
 def _ages(t_alloc: NDArray[np.int64], ref: U4, now_ns: int) -> U4:
-    """Hundredths of a second since each block was last allocated."""
+    """Hundredths of a second since each block was last allocated; not known where that is of a clock set back since."""
     ticks = np.clip((now_ns - t_alloc) // _NS_A_TICK, 0, AGE_MOST)
-    unknown = (t_alloc == 0) | (ref == UNKNOWN_U4)
+    unknown = (t_alloc == 0) | (t_alloc > now_ns + SET_BACK_NS) | (ref == UNKNOWN_U4)
     ages: U4 = np.where(unknown, AGE_UNKNOWN, ticks).astype("<u4")
     return ages
 

@@ -19,8 +19,10 @@ from typing import Final
 import numpy as np
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.schema import BlockState, RequestStatus
+from numpy.typing import NDArray
 
 from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.engine_clock import SET_BACK_NS
 from kvxray_backend.figure import Certainty, Figure, Unit
 from kvxray_backend.moments import Point
 from kvxray_backend.windows import HIT_WINDOW_NS, RATE_WINDOW_NS, EventWindows
@@ -154,11 +156,17 @@ def _request_figures(reading: Reading) -> dict[str, Figure]:
     }
 
 
+def first_tokens(rows: NDArray[np.void], now_ns: int) -> NDArray[np.void]:
+    """Those whose arrival was seen and whose first token came in the last 60 s; none that saw the clock set back."""
+    told_ns = rows["first_token_ns"]
+    is_recent = (told_ns > max(now_ns - HIT_WINDOW_NS, 0)) & (told_ns <= now_ns + SET_BACK_NS)
+    return rows[is_recent & (rows["arrived_ns"] > 0) & (rows["arrived_ns"] <= told_ns)]
+
+
 def _ttft_p50(reading: Reading) -> float | None:
     """Median seconds from arrival to first token, of the first tokens of the last 60 s."""
     rows = reading.block_map.requests.rows
-    recent = rows[rows["first_token_ns"] > max(reading.now_ns - HIT_WINDOW_NS, 0)]
-    recent = recent[recent["arrived_ns"] > 0]
+    recent = first_tokens(rows, reading.now_ns)
     if not len(recent):
         return None
     return float(median(((recent["first_token_ns"] - recent["arrived_ns"]) / 1e9).tolist()))

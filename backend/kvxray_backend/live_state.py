@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.leaks import Leak
+from kvxray_backend.engine_clock import EngineClock
 from kvxray_backend.frames import (
     FLAG_HASHED,
     FLAG_LEAKED,
@@ -98,7 +99,7 @@ class LiveState:
         self.known_since_seq = 0
         self.picture_seq = -1.0
         self.hash_bytes: Callable[[int], bytes | None] = self._folded_hash_bytes
-        self._engine_ns = 0
+        self._engine_clock = EngineClock()
         self._engine_step = 0
         self._totals: Totals | None = None
         self.leaked: U1 = np.zeros(0, np.uint8)
@@ -124,7 +125,7 @@ class LiveState:
             self.wire_seq = None
             self.windows.clear()
             self.tail.clear()
-            self._engine_ns, self._engine_step = heard_ns, 0
+            self._engine_clock, self._engine_step = EngineClock(heard_ns), 0
             self._totals = None
             self.picture_seq = -1.0
             self._take(block_map)
@@ -142,7 +143,8 @@ class LiveState:
             if block_map.num_blocks != len(self._marked):
                 self._resize()
             self._marked[changed] = 1
-            self._note_time(block_map.t_ns, message.header)
+            self._engine_clock.tell_event(block_map.t_ns)
+            self._note_header(message.header)
             self.counters.drops = block_map.lost
             self.windows.note(block_map.t_ns, EventTotals.of(block_map))
             self._move_picture()
@@ -165,7 +167,8 @@ class LiveState:
     def hear(self, header: Header) -> None:
         """A heartbeat: the engine lives, and what it says of itself."""
         with self.lock:
-            self._note_time(header.t0_wall_ns, header)
+            self._engine_clock.tell_heartbeat(header.t0_wall_ns)
+            self._note_header(header)
             self.counters.drops = max(self.counters.drops, header.lost)
             if self.block_map is not None and header.t0_wall_ns > self.block_map.t_ns:
                 self.windows.hear(header.t0_wall_ns, EventTotals.of(self.block_map))
@@ -194,13 +197,13 @@ class LiveState:
     @property
     def state_ns(self) -> int:
         """When the state is from: wall ns of the last event; before the first, when the engine was last heard."""
-        return self.block_map.t_ns if self.block_map is not None and self.block_map.t_ns else self._engine_ns
+        return self.block_map.t_ns if self.block_map is not None and self.block_map.t_ns else self._engine_clock.now_ns
 
     @property
     def engine_time(self) -> EngineTime:
-        """The newest that events or heartbeats told."""
+        """The newest that events or heartbeats told since the engine's clock was last set back."""
         is_idle = self._totals is not None and self._totals.running == 0
-        return EngineTime(self._engine_ns, self._engine_step, is_idle)
+        return EngineTime(self._engine_clock.now_ns, self._engine_step, is_idle)
 
     @property
     def engine_totals(self) -> Totals | None:
@@ -281,12 +284,12 @@ class LiveState:
         self.block_map = block_map
         self.known_since_seq = max(block_map.next_seq - 1, 0)
         self.counters.drops = max(self.counters.drops, block_map.lost)
-        self._engine_ns = max(self._engine_ns, block_map.t_ns)
         self._engine_step = max(self._engine_step, block_map.step)
         if block_map.t_ns:
+            self._engine_clock.tell_event(block_map.t_ns)
             self.windows.note(block_map.t_ns, EventTotals.of(block_map))
-        elif self._engine_ns:
-            self.windows.hear(self._engine_ns, EventTotals.of(block_map))
+        elif self._engine_clock.now_ns:
+            self.windows.hear(self._engine_clock.now_ns, EventTotals.of(block_map))
         if len(self._marked) != block_map.num_blocks:
             self._resize()
         self._marked[:] = 1
@@ -301,8 +304,7 @@ class LiveState:
         self.leaked_only = np.zeros(self._map().num_blocks, np.uint8)
         self._marked = np.ones(self._map().num_blocks, np.uint8)
 
-    def _note_time(self, t_ns: int, header: Header) -> None:
-        self._engine_ns = max(self._engine_ns, t_ns)
+    def _note_header(self, header: Header) -> None:
         self._engine_step = max(self._engine_step, header.step)
         if header.totals is not None:
             self._totals = header.totals

@@ -13,8 +13,9 @@ from kvxray_engine.stream.schema import BlockState, RequestStatus
 from numpy.typing import NDArray
 
 from kvxray_backend.analysis.leaks import Leak
+from kvxray_backend.engine_clock import SET_BACK_NS, age_s
 from kvxray_backend.figure import Figure, Unit
-from kvxray_backend.figures import Reading, figures_of
+from kvxray_backend.figures import Reading, figures_of, first_tokens
 from kvxray_backend.overview_windows import Before
 from kvxray_backend.windows import HIT_WINDOW_NS
 
@@ -73,7 +74,7 @@ def _of_pool(reading: Reading) -> dict[str, Figure]:
     cached = block_map.state[::every] == BlockState.cached
     for name, column in (("cached_age_p50_s", block_map.t_alloc), ("cached_idle_p50_s", block_map.t_last)):
         since = column[::every][cached]
-        since = since[since > 0]
+        since = since[(since > 0) & (since <= reading.now_ns + SET_BACK_NS)]
         value = max(reading.now_ns - float(np.median(since)), 0.0) / 1e9 if len(since) else None
         figure = reading.of_blocks(value, "seconds")
         figures[name] = figure if every == 1 else figure.model_copy(update={"certainty": "derived"})
@@ -94,7 +95,7 @@ def _of_requests(reading: Reading) -> dict[str, Figure]:
     there on. Of those that were never preempted: else the last place in the batch is told, not the first.
     """
     rows, now_ns = reading.block_map.requests.rows, reading.now_ns
-    recent = rows[(rows["first_token_ns"] > max(now_ns - HIT_WINDOW_NS, 0)) & (rows["arrived_ns"] > 0)]
+    recent = first_tokens(rows, now_ns)
     whole = (recent["first_token_ns"] - recent["arrived_ns"]) / 1e9
     parts = recent[(recent["preemptions"] == 0) & (recent["scheduled_ns"] > 0)]
     queued = (parts["scheduled_ns"] - parts["arrived_ns"]).clip(min=0) / 1e9
@@ -111,7 +112,9 @@ def _of_requests(reading: Reading) -> dict[str, Figure]:
 def _of_waiting(reading: Reading, rows: NDArray[np.void]) -> dict[str, Figure]:
     waiting = rows[rows["status"] == RequestStatus.waiting]
     arrived = waiting["arrived_ns"][waiting["arrived_ns"] > 0]
-    oldest = max(reading.now_ns - int(arrived.min()), 0) / 1e9 if len(arrived) else None
+    # Where one of them came before the clock was set back, none is known to be the oldest.
+    is_known = len(arrived) and age_s(reading.now_ns, int(arrived.max())) is not None
+    oldest = age_s(reading.now_ns, int(arrived.min())) if is_known else None
     return {
         "waiting_new": reading.of_requests(len(waiting)),
         "waiting_preempted": reading.of_requests(reading.block_map.requests.count(RequestStatus.preempted)),

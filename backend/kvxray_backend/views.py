@@ -14,6 +14,7 @@ from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, BlockState, Desc
 from kvxray_storage.event_rows import EventRow
 
 from kvxray_backend.api_types import BlockView, EpochView, EventView, HolderView, SourceView, StateView, Summary
+from kvxray_backend.engine_clock import age_s
 from kvxray_backend.figure import Figure, Unit
 from kvxray_backend.figures import SPOILS_BLOCKS, SPOILS_UNKNOWN_BLOCKS, Reading, figures_of, state_counts
 from kvxray_backend.live_state import EpochSpan, LiveState
@@ -54,6 +55,7 @@ def state_view(live: LiveState) -> StateView | None:
             seq=_last_seq(live),
             step=block_map.step,
             time=iso_time(live.state_ns),
+            engine_time=iso_time(reading.now_ns),
             usable_blocks=descriptor.usable_blocks,
             block_size=descriptor.block_size,
             bytes_per_block=descriptor.bytes_per_block,
@@ -208,8 +210,8 @@ def block_view(live: LiveState, block_id: int, history: Iterable[EventRow]) -> B
             holders=holders_of(live, block_map, [block_id]),
             allocated_at=iso_time_or_none(allocated),
             last_event_at=iso_time_or_none(last),
-            age_s=figure((reading.now_ns - allocated) / 1e9 if allocated else None, "seconds"),
-            idle_s=figure((reading.now_ns - last) / 1e9 if last else None, "seconds"),
+            age_s=figure(age_s(reading.now_ns, allocated), "seconds"),
+            idle_s=figure(age_s(reading.now_ns, last), "seconds"),
             history=event_views(history, reading.epoch),
             taints=tuple(finding.id for finding in live.findings if finding.kind in spoils_holders),
             findings=about_block(live.findings, block_id),

@@ -9,14 +9,14 @@ from typing import Final, Self
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.schema import Kind
 
+from kvxray_backend.engine_clock import SET_BACK_NS
+
 RATE_WINDOW_NS: Final = 10_000_000_000
 HIT_WINDOW_NS: Final = 60_000_000_000
 
 QUARTER_NS: Final = 250_000_000
 # Shorter than this nothing can be called a rate.
 _MIN_SPAN_NS: Final = 1_000_000_000
-# A step's results count from its end, so that times cross by a hair; a clock that goes back by more was set back.
-_SET_BACK_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class EventWindows:
 
     def note(self, t_ns: int, totals: EventTotals) -> None:
         """The totals as they were at the time `t_ns` of an event. Events come in order."""
-        if self._samples and t_ns < self._event_ns - _SET_BACK_NS:
+        if self._samples and t_ns < self._event_ns - SET_BACK_NS:
             self._behind_ns = self._samples[-1][0] - t_ns
         self._event_ns = t_ns
         self.hear(t_ns, totals)

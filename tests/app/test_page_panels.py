@@ -193,6 +193,21 @@ def test_age_of_a_request_ends_with_it(page: Page, backend: ScriptedBackend, mou
     assert page.evaluate(ages) == "1 min 12 s"
 
 
+def test_age_of_a_request_is_told_by_the_engines_clock_and_not_by_the_readers(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    ages = "[...inside('requests_table', 'tbody').children].map(row => row.lastChild.textContent).join(' ')"
+    backend.requests = [request_row(1, "a", "running")]
+    backend.engine_time = "2026-01-01T00:00:07.500Z"
+    mount("requests_table")
+    page.wait_for_function(f"({ages}) === '7 s'")
+    # Set back by an hour: how old the one is that came before, nobody knows.
+    backend.engine_time = "2025-12-31T23:00:07.500Z"
+    backend.requests += [{**request_row(2, "b", "running"), "arrived_at": "2025-12-31T23:00:05.000Z"}]
+    backend.send_summary()
+    page.wait_for_function(f"({ages}) === '— 2 s'")
+
+
 def test_blocks_of_requests_and_legend_follow_the_units(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
     backend.set_block(1, ACTIVE, 1, 16)
     backend.requests = [request_row(1, "a", "running", blocks=2)]

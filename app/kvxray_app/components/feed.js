@@ -70,10 +70,10 @@ class Feed {
     return { source: this.source, at: this.isPast ? (this.past.shown ?? this.moment.at) : undefined, ...more };
   }
 
-  /** The time, in ms since 1970, at which the page is. */
+  /** The time, in ms since 1970, at which the engine is that the page shows, by its own clock; NaN where it told none. */
   now() {
-    const time = this.isPast ? this.summary?.state?.time : undefined;
-    return time ? Date.parse(time) : Date.now();
+    const { engine_time: told, time } = this.summary?.state ?? {};
+    return Date.parse(this.isPast ? time : told);
   }
 
   /** Listen: "blocks" (ids, turned) - both null: all changed; "summary" (summary); "status" (status). Returns the way out. */

@@ -21,8 +21,10 @@ const COLUMNS = [
     "What it holds now, and how much of that others hold too. Follows the switch of units.",
   ],
   ["First token", "number spare", "Time from its arrival to its first token."],
-  ["Age", "number spare", "Time since its arrival; of an ended request, from its arrival to its end."],
+  ["Age", "number spare", "Time since its arrival, by the engine's clock; of an ended request, from its arrival to its end."],
 ];
+
+const SET_BACK_S = 1; // times cross by a hair, no clock that runs goes back by more
 
 const HINT = "Point at a request to see its blocks, select it to read its text.";
 const HINT_PAST = "Point at a request to see the blocks it held. Texts are not kept.";
@@ -154,10 +156,12 @@ class RequestsTable extends LiveView {
     setText(cells[7], this.#age(row));
   }
 
-  // An ended request ages no more.
+  // By the engine's clock: the reader's may be another. An ended request ages no more; how old one is that came before the
+  // clock was set back, nobody knows.
   #age(row) {
     const end = row.ended_at ? Date.parse(row.ended_at) : this.feed.now();
-    return duration((end - Date.parse(row.arrived_at)) / 1000);
+    const lived = (end - Date.parse(row.arrived_at)) / 1000;
+    return lived < -SET_BACK_S ? NO_DATA : duration(lived);
   }
 
   #point(request) {

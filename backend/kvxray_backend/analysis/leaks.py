@@ -21,9 +21,10 @@ from kvxray_engine.stream.schema import RequestStatus
 from numpy.typing import NDArray
 
 from kvxray_backend.analysis.finding import MAX_SUBJECTS, Finding, Subjects
+from kvxray_backend.engine_clock import age_s
 
 ENDED_S_AGO: Final = "ended_s_ago"
-"""The one number of a leak that grows with time alone."""
+"""The one number of a leak that grows with time alone; not told where the clock was set back since."""
 
 _ENDED_AS: Final = {
     RequestStatus.finished: "finished",
@@ -31,7 +32,9 @@ _ENDED_AS: Final = {
     RequestStatus.failed: "failed",
 }
 
-_BEGINS: Final = re.compile(r"Leak: (.+, (?:finished|aborted|failed|expired))(?= [0-9]+ s ago,|, held )", re.DOTALL)
+_BEGINS: Final = re.compile(
+    r"Leak: (.+, (?:finished|aborted|failed|expired))(?= [0-9]+ s ago,|, still holds |, held )", re.DOTALL
+)
 
 U4 = NDArray[np.uint32]
 
@@ -73,14 +76,16 @@ class Leak:
         )
 
     def sentence(self, now_ns: int) -> str:
-        ago = f"{max(now_ns - self.ended_ns, 0) / 1e9:.0f} s ago"
-        return f"Leak: {self._who}, {self.why} {ago}, still holds {_blocks(len(self.blocks))}, {self._how_alone()}."
+        ago = age_s(now_ns, self.ended_ns)
+        when = f" {ago:.0f} s ago" if ago is not None else ""
+        return f"Leak: {self._who}, {self.why}{when}, still holds {_blocks(len(self.blocks))}, {self._how_alone()}."
 
     def _numbers(self, now_ns: int) -> dict[str, int | float]:
         numbers: dict[str, int | float] = {"blocks": len(self.blocks), "blocks_only": len(self.blocks_only)}
         if self.bytes_per_block:
             numbers["bytes_only"] = len(self.blocks_only) * self.bytes_per_block
-        return numbers | {ENDED_S_AGO: round((now_ns - self.ended_ns) / 1e9, 3)}
+        ago = age_s(now_ns, self.ended_ns)
+        return numbers if ago is None else numbers | {ENDED_S_AGO: round(ago, 3)}
 
     @property
     def _who(self) -> str:

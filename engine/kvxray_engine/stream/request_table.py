@@ -90,8 +90,8 @@ class RequestView:
 
     @property
     def ttft_s(self) -> float | None:
-        """Seconds from arrival to the first token; None until there is one."""
-        if not self.first_token_ns or not self.arrived_ns:
+        """Seconds from arrival to the first token; None until there is one, or where the clock went back between."""
+        if not self.first_token_ns or not 0 < self.arrived_ns <= self.first_token_ns:
             return None
         return (self.first_token_ns - self.arrived_ns) / 1e9
 
