@@ -2,8 +2,8 @@
 beside them, by maps that are coloured by it. Layout in docs/architecture.md.
 
 Little endian: a header of 32 bytes, a u4 column of ages, a u4 column of holders, where requests name tenants a u1
-column of those, and a JSON object with the ids of the holders and the tenants of most blocks, and the sets of holders
-that hold most blocks together. Pure but for the lock of the state it reads.
+column of those, and a JSON object with the ids of the holders and the tenants of most blocks, and, where asked for, the
+sets of holders that hold most blocks together. Pure but for the lock of the state it reads.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from kvxray_engine.stream.holder_log import ANONYMOUS
 from kvxray_engine.stream.schema import UNKNOWN_U4, Name
 from numpy.typing import NDArray
 
-from kvxray_backend.block_sharers import Sharers, sharers_of_blocks
+from kvxray_backend.block_sharers import NO_SHARERS, Sharers, sharers_of_blocks
 from kvxray_backend.block_tenants import are_told, tenants_of_blocks
 from kvxray_backend.engine_clock import SET_BACK_NS
 from kvxray_backend.live_state import LiveState
@@ -44,8 +45,11 @@ _NS_A_TICK: Final = 10_000_000
 U4 = NDArray[np.uint32]
 
 
-def details_frame(live: LiveState) -> tuple[float, bytes] | None:
-    """`picture_seq` and the details of every block; None before the source was joined."""
+def details_frame(live: LiveState, *, with_sharers: bool = False) -> tuple[float, bytes] | None:
+    """`picture_seq` and the details of every block; None before the source was joined.
+
+    with_sharers: tell sets of holders, which take time to find; else all blocks of several are held by several.
+    """
     with live.lock:
         if live.block_map is None:
             return None
@@ -56,7 +60,7 @@ def details_frame(live: LiveState) -> tuple[float, bytes] | None:
     holds = log.holds() if known else (np.zeros(0, np.uint32), np.zeros(0, np.uint32))
     holders = _holders(ref, *holds)
     flags, tenants = FLAG_HOLDERS_KNOWN if known else 0, b""
-    sharers = sharers_of_blocks(*holds)
+    sharers = sharers_of_blocks(*holds) if with_sharers else NO_SHARERS
     told: dict[str, object] = {"holders": _names(names, holders), "tenants": [], "together": sharers.sets}
     told["sharers"] = _names_of_sharers(names, sharers)
     holders[sharers.blocks] = HOLDER_SETS + sharers.of_set
@@ -67,6 +71,9 @@ def details_frame(live: LiveState) -> tuple[float, bytes] | None:
     head = HEADER.pack(MAGIC, VERSION, flags, epoch, len(ref), now_ns / 1e9, len(text))
     columns = _ages(t_alloc, ref, now_ns).tobytes(), holders.astype("<u4").tobytes(), tenants
     return seq, b"".join((head, *columns, text))
+
+
+details_with_sharers: Final = partial(details_frame, with_sharers=True)
 
 
 def _ages(t_alloc: NDArray[np.int64], ref: U4, now_ns: int) -> U4:

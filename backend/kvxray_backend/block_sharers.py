@@ -32,11 +32,14 @@ class Sharers:
     of_set: I8
 
 
+NO_SHARERS: Final = Sharers([], np.zeros(0, np.uint32), np.zeros(0, np.int64))
+
+
 def sharers_of_blocks(blocks: U4, holders: U4) -> Sharers:
     """blocks, holders: one entry a hold, sorted by block and then by holder."""
     blocks, holders = _of_several(blocks, holders)
     if not len(blocks):
-        return Sharers([], blocks, np.zeros(0, np.int64))
+        return NO_SHARERS
     firsts = np.flatnonzero(np.append(True, blocks[1:] != blocks[:-1]))
     ends = np.append(firsts[1:], len(blocks))
     sums = np.add.reduceat(_spread(holders), firsts)

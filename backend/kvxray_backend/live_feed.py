@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from kvxray_backend import views
-from kvxray_backend.block_details import details_frame
+from kvxray_backend.block_details import details_frame, details_with_sharers
 from kvxray_backend.block_order_frame import order_frame
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.snapshot_cache import CachedSnapshot, Encoding, SnapshotCache
@@ -90,6 +90,7 @@ class LiveFeed:
         self._live = live
         self._snapshots = SnapshotCache(live)
         self._details = SnapshotCache(live, details_frame, DETAILS_MAX_AGE_S)
+        self._with_sharers = SnapshotCache(live, details_with_sharers, DETAILS_MAX_AGE_S)
         self._order = SnapshotCache(live, order_frame, DETAILS_MAX_AGE_S)
         self._viewers: set[Viewer] = set()
         self._ticker: asyncio.Task[None] | None = None
@@ -112,6 +113,10 @@ class LiveFeed:
     async def details(self, encoding: Encoding) -> tuple[CachedSnapshot, bytes] | None:
         """What frames do not carry of each block, as of less than a second ago; None before the source was joined."""
         return await self._details.get(encoding, -1.0)
+
+    async def details_with_sharers(self, encoding: Encoding) -> tuple[CachedSnapshot, bytes] | None:
+        """The same, and which holders hold blocks together."""
+        return await self._with_sharers.get(encoding, -1.0)
 
     async def order(self, encoding: Encoding) -> tuple[CachedSnapshot, bytes] | None:
         """All blocks by their prefixes, as of less than a second ago; None before the source was joined."""

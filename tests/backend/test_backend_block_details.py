@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
-from kvxray_backend import block_sharers
+from kvxray_backend import block_details, block_sharers
 from kvxray_backend.block_details import (
     AGE_UNKNOWN,
     FLAG_HOLDERS_KNOWN,
@@ -15,6 +16,7 @@ from kvxray_backend.block_details import (
     HEADER,
     HOLDER_NOBODY,
     HOLDER_SETS,
+    HOLDER_SEVERAL,
     HOLDER_UNKNOWN,
     details_frame,
 )
@@ -56,8 +58,8 @@ def read(frame: bytes) -> dict[str, Any]:
     }
 
 
-def details(live: LiveState) -> dict[str, Any]:
-    made = details_frame(live)
+def details(live: LiveState, *, with_sharers: bool = True) -> dict[str, Any]:
+    made = details_frame(live, with_sharers=with_sharers)
     assert made is not None
     return read(made[1])
 
@@ -142,6 +144,41 @@ def test_sets_are_those_of_a_count_block_by_block() -> None:
     told_of = {block: found.sets[at] for block, at in zip(found.blocks.tolist(), found.of_set.tolist(), strict=True)}
     expected = {int(block): sorted(set(holders[blocks == block].tolist())) for block in np.unique(blocks)}
     assert told_of == {block: members for block, members in expected.items() if len(members) > 1}
+
+
+def test_who_does_not_ask_for_sharers_is_told_of_several_and_nothing_is_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = Story(num_blocks=4)
+    first = story.arrive("a")
+    story.arrive("b")
+    story.allocate("a", 1, 2)
+    story.refer("b", 2)
+    story.step()
+    monkeypatch.setattr(block_details, "sharers_of_blocks", None)
+    told_now = details(told(story), with_sharers=False)
+    assert told_now["holders"] == [HOLDER_NOBODY, first, HOLDER_SEVERAL, HOLDER_NOBODY]
+    assert (told_now["together"], told_now["sharers"], told_now["names"]) == ([], {}, {str(first): "a"})
+
+
+def test_the_fold_goes_on_while_sharers_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story(num_blocks=4)
+    for name in ("a", "b"):
+        story.arrive(name)
+    story.allocate("a", 1)
+    story.refer("b", 1)
+    story.step()
+    live = told(story)
+
+    def search(*holds: Any) -> Any:
+        fold = threading.Thread(target=live.lock.acquire, daemon=True)
+        fold.start()
+        fold.join(5)
+        assert not fold.is_alive(), "whoever folds waits for the lock"
+        return sharers_of_blocks(*holds)
+
+    monkeypatch.setattr(block_details, "sharers_of_blocks", search)
+    assert details(live)["together"] == [[0, 1]]
 
 
 def test_before_the_source_is_joined_there_are_none() -> None:

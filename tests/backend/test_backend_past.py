@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from kvxray_backend.block_details import details_frame
+from kvxray_backend.block_details import details_frame, details_with_sharers
 from kvxray_backend.block_order_frame import order_frame
 from kvxray_backend.moments import Moment, iso_time
 from kvxray_backend.routes.dependencies import find_source
@@ -109,9 +109,11 @@ def test_the_details_and_the_order_of_the_past_are_those_of_then(client: TestCli
     for _ in range(3):
         engine.work(12)
         caught_up(client, engine)
-        told.append((client.get("/api/state").json()["seq"], details_frame(live), order_frame(live)))
+        frames = details_frame(live), details_with_sharers(live), order_frame(live)
+        told.append((client.get("/api/state").json()["seq"], *frames))
+    asked = ("details", "details?sharers=1", "order")
     for at, *then in told:
-        past = [client.get(f"/api/state/{what}", params={"at": at}).content for what in ("details", "order")]
+        past = [client.get(f"/api/state/{what}{'&' if '?' in what else '?'}at={at}").content for what in asked]
         assert past == [frame[1] for frame in then if frame is not None]
 
 

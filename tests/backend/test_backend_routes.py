@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 import zstandard
 from fastapi.testclient import TestClient
+from kvxray_backend import block_details, block_sharers
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.stored_findings import row_of
 from kvxray_engine.errors import UserError
@@ -429,6 +431,25 @@ def test_a_moment_of_which_nothing_is_stored_is_told(
     answer = client.get(f"/api/{route}", params={"at": at})
     assert answer.status_code == 404
     assert set(answer.json()) == {"error"}
+
+
+def test_sharers_are_searched_only_for_who_asks(
+    client: TestClient, engine: SmallEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[int] = []
+
+    def search(*holds: Any) -> Any:
+        searched.append(len(holds[0]))
+        return block_sharers.sharers_of_blocks(*holds)
+
+    monkeypatch.setattr(block_details, "sharers_of_blocks", search)
+    engine.work(3)
+    caught_up(client, engine)
+    assert client.get("/api/state/details").status_code == 200
+    assert searched == []
+    assert client.get("/api/state/details?sharers=1").status_code == 200
+    assert client.get("/api/state/details").status_code == 200
+    assert len(searched) == 1
 
 
 def test_texts_are_told_of_the_present_only(client: TestClient) -> None:

@@ -75,7 +75,8 @@ def test_the_map_is_what_the_events_tell(life: Life, moment: Moment) -> None:
 
 
 def test_ages_and_holders_of_the_map_are_what_the_events_tell(life: Life, moment: Moment) -> None:
-    answer = life.http.get("/api/state/details", params=moment.query, headers={"accept-encoding": "identity"})
+    query = {**moment.query, "sharers": 1}
+    answer = life.http.get("/api/state/details", params=query, headers={"accept-encoding": "identity"})
     columns = answer.content[32 : 32 + 8 * NUM_BLOCKS]
     sets = json.loads(answer.content[32 + 8 * NUM_BLOCKS :])["together"]
     numbers = [value for (value,) in struct.iter_unpack("<I", columns)]

@@ -15,6 +15,7 @@ export class MapAsking {
   constructor(feed, route, on) {
     Object.assign(this, { feed, route, on });
     this.isWanted = false;
+    this.more = null; // what to ask for beyond the moment, as a query
     this.problem = "";
     const onVisible = () => document.hidden || this.#askSoon(0);
     document.addEventListener("visibilitychange", onVisible);
@@ -29,10 +30,10 @@ export class MapAsking {
     for (const exit of this.exits) exit();
   }
 
-  /** Ask from now on, or no longer. */
-  want(isWanted) {
-    if (isWanted === this.isWanted) return;
-    this.isWanted = isWanted;
+  /** Ask from now on, or no longer. `more`: what to ask for beyond the moment, the same object as long as that is the same. */
+  want(isWanted, more = null) {
+    if (isWanted === this.isWanted && more === this.more) return;
+    Object.assign(this, { isWanted, more });
     if (isWanted) return this.#askSoon(0);
     clearTimeout(this.timer);
     this.timer = null;
@@ -58,7 +59,7 @@ export class MapAsking {
     const asking = (this.asking = new AbortController());
     const began = performance.now();
     try {
-      const response = await fetch(apiUrl(this.route, this.feed.query()), { signal: asking.signal });
+      const response = await fetch(apiUrl(this.route, { ...this.feed.query(), ...this.more }), { signal: asking.signal });
       if (!response.ok) throw await refusal(response);
       this.on.take(await response.arrayBuffer());
       this.problem = "";

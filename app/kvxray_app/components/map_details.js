@@ -30,6 +30,7 @@ export const CLASS_OTHERS = CLASS_FIRST + NAMED;
 export const CLASS_SEVERAL = CLASS_OTHERS + 1;
 export const CLASS_NOT_TOLD = CLASS_SEVERAL + 1;
 
+const WITH_SHARERS = { sharers: 1 };
 const ASKED = ["age", "holder", "tenant"];
 const ASKING = {
   age: "Asking how old the blocks are.",
@@ -63,9 +64,9 @@ export class MapDetails {
     this.asking.close();
   }
 
-  /** Ask from now on, or no longer. */
-  want(isWanted) {
-    this.asking.want(isWanted);
+  /** Ask from now on, or no longer; `withSharers`: also who holds blocks together, which costs the backend more. */
+  want(isWanted, withSharers) {
+    this.asking.want(isWanted, withSharers ? WITH_SHARERS : null);
   }
 
   /** Why a mode has nothing to show yet, as a sentence; else "". */

@@ -76,7 +76,8 @@ export class MapPane {
   draw(marks, palette, focus) {
     const { table, status } = this.feed;
     const { mode } = this.view;
-    this.details.want(isAsked(mode) || marks.range !== null);
+    const isSummedUp = marks.range !== null;
+    this.details.want(isAsked(mode) || isSummedUp, isSummedUp);
     const look = (this.look = focus.look(mode, palette, this.feed, this.details, marks));
     setAttribute(this.node, "data-phase", status.phase);
     setAttribute(this.node, "data-late", status.phase === "past" && status.reason !== "");

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from kvxray_backend.api_types import StateView, Summary
 from kvxray_backend.backend import Backend, Source
-from kvxray_backend.block_details import details_frame
+from kvxray_backend.block_details import details_frame, details_with_sharers
 from kvxray_backend.block_order_frame import order_frame
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.moments import Moment
@@ -54,8 +54,16 @@ async def state_blocks(request: Request, backend: BackendDep, source: SourceDep,
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}, "description": "Ages and holders."}},
 )
-async def state_details(request: Request, backend: BackendDep, source: SourceDep, moment: MomentDep) -> Response:
+async def state_details(
+    request: Request,
+    backend: BackendDep,
+    source: SourceDep,
+    moment: MomentDep,
+    sharers: Annotated[bool, Query(description="Tell also who holds blocks together.")] = False,
+) -> Response:
     """How old every block is and who holds it: what the frames of the map do not carry."""
+    if sharers:
+        return await _frame(request, backend, source, moment, source.feed.details_with_sharers, details_with_sharers)
     return await _frame(request, backend, source, moment, source.feed.details, details_frame)
 
 
