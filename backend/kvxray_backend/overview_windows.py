@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from kvxray_backend.overview_gauges import GAUGES_READ, gauges
 
 _NS: Final = 1_000_000_000
+_DAY_S: Final = 86_400
 _SECONDS: Final = (
     "preemptions", "requests_finished", "requests_aborted", "requests_failed", "ttft_histogram", "itl_histogram",
     *GAUGES_READ,
@@ -53,14 +54,22 @@ def before(database: Database, key: EpochKey, now_ns: int) -> Before:
     """What is stored of the epoch up to that moment, in whole seconds: that of the moment is the last."""
     now_s = now_ns // _NS
     seconds = rollups(database, key, now_ns - 600 * _NS, now_ns, 1, (*_SECONDS, *_MINUTES))
-    minutes = rollups(database, key, now_ns - 86_400 * _NS, now_ns, 60, _MINUTES)
+    minutes = rollups(database, key, now_ns - _DAY_S * _NS, now_ns, 60, _MINUTES)
     if len(minutes["t_s"]) and minutes["t_s"][-1] > now_s - 60:
         minutes = _with_the_last(minutes, seconds)
+    longer = dict[str, Any]()
+    if len(minutes["t_s"]):
+        first_s = _first_second(database, key, int(minutes["t_s"][0]))
+        longer = _of_minutes(minutes, now_s, min(_DAY_S, now_s - first_s))
     if not len(seconds["t_s"]):
-        return Before(**_of_minutes(minutes, now_s))
-    return Before(
-        **_counts(seconds), **gauges(seconds, now_s), **_of_minutes(minutes, now_s), **_recent(seconds, now_s)
-    )
+        return Before(**longer)
+    return Before(**_counts(seconds), **gauges(seconds, now_s), **longer, **_recent(seconds, now_s))
+
+
+def _first_second(database: Database, key: EpochKey, minute_s: int) -> int:
+    """The first of a minute in which something happened; its beginning where its seconds are not kept."""
+    seconds = rollups(database, key, minute_s * _NS, (minute_s + 59) * _NS, 1, ())["t_s"]
+    return int(seconds[0]) if len(seconds) else minute_s
 
 
 def _with_the_last(minutes: ColumnsByName, seconds: ColumnsByName) -> ColumnsByName:
@@ -89,11 +98,8 @@ def _recent(rows: ColumnsByName, now_s: int) -> dict[str, Any]:
     }
 
 
-def _of_minutes(rows: ColumnsByName, now_s: int) -> dict[str, Any]:
-    """Halves of hours and the hour before the last five minutes, in whole minutes."""
-    if not len(rows["t_s"]):
-        return {}
-    watched_s = now_s - int(rows["t_s"][0])
+def _of_minutes(rows: ColumnsByName, now_s: int, watched_s: int) -> dict[str, Any]:
+    """Halves of hours and the hour before the last five minutes, in whole minutes. watched_s: since the first event."""
     half, hour = _since(rows, now_s - 1800), _between(rows, now_s - 3900, now_s - 360)
     ttft = add_up(rows["ttft_histogram"][hour])
     return {

@@ -142,3 +142,16 @@ def test_hit_rates_are_of_sums_and_the_day_needs_an_hour(window: Any) -> None:
     assert found.watched_s == 80_000
     fresh = window({}, {NOW - 3599: tokens(10, 10)})
     assert (fresh.hit_rate_day, fresh.hit_rate_30m, fresh.hit_rate_before) == (None, None, None)
+
+
+def test_it_is_watched_since_the_second_of_the_first_event_for_at_most_a_day(window: Any) -> None:
+    assert window({NOW - 3555: {}, NOW - 3550: {}}, {NOW - 3600: {}}).watched_s == 3555
+    assert window({NOW - 10: {}}, {NOW - 60: {}}).watched_s == 10
+    assert window({}, {NOW - 3600: {}}).watched_s == 3600  # seconds are kept for less long than minutes
+    assert window({NOW - 86_400: {}}, {NOW - 86_400: {}}).watched_s == 86_400
+
+
+def test_the_day_is_not_told_before_an_hour_from_the_first_event(window: Any) -> None:
+    tokens = {"tokens_queried": 10, "tokens_hit": 5}
+    assert window({NOW - 3599: tokens}, {NOW - 3620: tokens}).hit_rate_day is None
+    assert window({NOW - 3600: tokens}, {NOW - 3620: tokens}).hit_rate_day == 0.5

@@ -78,9 +78,8 @@ class LifeSoFar:
         return [used[-1] for used in ends if used]
 
     def watched_s(self) -> int:
-        """Since the minute of the first event, of the last day."""
-        minutes = [minute_of(event) for event in self.events]
-        return self.now_s - min(at for at in minutes if at >= (self.now_s - DAY) // 60 * 60)
+        """Since the first event, at most a day: no life here is quiet for as long as that."""
+        return min(DAY, self.now_s - second_of(self.events[0]))
 
 
 EXACT: Final[dict[str, Callable[[LifeSoFar], Number]]] = {
