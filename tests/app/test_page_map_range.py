@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Request
 
-from tests.app.map_probe import ACTIVE, SHARED, ZOOM, details_of, open_at
+from tests.app.map_probe import ACTIVE, SHARED, ZOOM, choose, details_of, open_at
 from tests.app.scripted_backend import ScriptedBackend
 
 pytestmark = pytest.mark.browser
@@ -117,9 +117,68 @@ def test_a_range_names_those_who_share_most_of_its_blocks(page: Page, backend: S
 
 
 @pytest.mark.usefixtures("painted")
+def test_those_who_share_are_asked_for_only_while_a_range_is_marked(page: Page, backend: ScriptedBackend) -> None:
+    backend.answers["state/details"] = details_of(backend, {}, {4: 7})
+
+    def is_details(request: Request) -> bool:
+        return "/state/details" in request.url
+
+    with page.expect_request(is_details) as by_colour:
+        choose(page, "holder")
+    with page.expect_request(lambda request: is_details(request) and "sharers=1" in request.url):
+        drag(page, 3, 6)
+    with page.expect_request(lambda request: is_details(request) and "sharers" not in request.url):
+        page.keyboard.press("Escape")
+    assert "sharers" not in by_colour.value.url
+
+
+@pytest.mark.usefixtures("painted")
 def test_a_range_names_nobody_while_holders_are_not_known(page: Page, backend: ScriptedBackend) -> None:
     drag(page, 1, 5)
     page.wait_for_function(f"{HELD} === 'There is no such thing.'")  # the backend's own sentence
     backend.answers["state/details"] = details_of(backend, {}, {}, known=False)
     page.wait_for_function(f"{HELD}.startsWith('Who holds blocks is not known since a gap')")
     assert page.evaluate("inside('block_map', '.sure').hidden")
+
+
+COVERED = """numBlocks => {
+  const canvas = inside("block_map", ".over");
+  return Array.from({ length: numBlocks - 1 }, (_, at) => at + 1).filter(block => {
+    const { x, y } = __kvxray.map.cellCentre(block);
+    return canvas.getRootNode().elementFromPoint(x - scrollX, y - scrollY) !== canvas;
+  });
+}"""
+
+
+@pytest.mark.parametrize("width", [420, 900])
+@pytest.mark.usefixtures("painted")
+def test_the_card_of_a_range_covers_no_block(page: Page, backend: ScriptedBackend, width: int) -> None:
+    backend.answers["state/details"] = details_of(backend, {}, {4: 7, 5: 2**31, 6: 8, 7: 9}, together=[[7, 8, 10]])
+    page.evaluate("width => document.body.style.width = `${width}px`", width)
+    drag(page, 4, 7)
+    page.wait_for_function(f"{SHARERS} !== ''")
+    assert page.evaluate(COVERED, backend.num_blocks) == []
+    drag(page, 6, 8)
+    page.wait_for_function("inside('block_map', '.range b').textContent === 'Blocks 6 to 8'")
+
+
+@pytest.mark.usefixtures("many")
+def test_the_card_of_a_range_covers_none_of_many_blocks(page: Page, backend: ScriptedBackend) -> None:
+    drag(page, 150, 349)
+    page.wait_for_function("inside('block_map', '.range b').textContent === 'Blocks 150 to 349'")
+    assert page.evaluate(COVERED, backend.num_blocks) == []
+
+
+@pytest.mark.usefixtures("many")
+def test_in_a_low_window_the_card_gives_way_to_the_pointer(page: Page, backend: ScriptedBackend) -> None:
+    page.set_viewport_size({"width": 1000, "height": 600})
+    foot = page.evaluate("inside('block_map', '.stage').getBoundingClientRect().bottom")
+    page.set_viewport_size({"width": 1000, "height": int(foot) + 10})
+    page.wait_for_function("inside('block_map', '.over').clientHeight < 330")
+    drag(page, 150, 349)
+    page.mouse.move(5, 5)
+    card = page.evaluate("inside('block_map', '.range').getBoundingClientRect().toJSON()")
+    assert card["bottom"] < foot, "all of it is in sight, over the last blocks"
+    page.mouse.move(card["left"] + 4, card["bottom"] - 4)
+    page.wait_for_function("foot => inside('block_map', '.range').getBoundingClientRect().top >= foot", arg=foot)
+    assert page.evaluate(COVERED, backend.num_blocks) == []

@@ -83,7 +83,6 @@ class BlockMap extends LiveView {
     this.readout = new Readout();
     this.lit = el("button", { class: "lit quiet-button", hidden: true, onclick: () => this.#clearLit() });
     this.help = el("span", { id: "kx-map-help" });
-    this.pane.node.append(this.range.node);
     this.spoken = el("span", { class: "sr-only", "aria-live": "polite" });
     this.frame = el(
       "div",
@@ -100,6 +99,7 @@ class BlockMap extends LiveView {
         this.legend.node,
         this.comparison.panel,
         this.frame,
+        this.range.node,
         el("div", { class: "foot" }, this.help, this.lit, this.readout.node, this.zoom.node),
         this.spoken,
       ),

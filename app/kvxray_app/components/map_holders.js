@@ -18,7 +18,7 @@ export class MapHolders {
     this.shared = el("div", { class: "range-held range-shared", hidden: true }, words, this.sharers);
     this.node = el(
       "div",
-      {},
+      { class: "range-by" },
       el("div", { class: "range-held" }, this.mark, this.words, this.list),
       this.shared,
     );

@@ -1,4 +1,4 @@
-// The card that sums up the blocks that are chosen: how many, of which state, and who holds them.
+// The card below the map that sums up the blocks that are chosen: how many, of which state, and who holds them.
 
 import { el, reconcile, setAttribute, setText } from "./elements.js";
 import { count, plural } from "./format.js";
