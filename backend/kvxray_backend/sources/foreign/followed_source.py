@@ -1,0 +1,237 @@
+"""One foreign source (an engine, or one rank of it): steps of its stream in, what is cached and what was found out.
+
+Batches in order become messages, messages are folded, and whatever is odd on the way becomes a finding. Knows no
+socket and no database; time is a number handed in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from kvxray_engine.stream.columns import U4
+from kvxray_engine.stream.residency_faults import ResidencyFault
+from kvxray_engine.stream.residency_map import ResidencyMap
+from kvxray_engine.stream.residency_rows import Bools
+from kvxray_engine.stream.residency_state import StoreSemantics
+
+from kvxray_backend.analysis import stream_findings as found
+from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.analysis.findings_list import FindingsList
+from kvxray_backend.analysis.residency_findings import fault_finding, over_capacity_finding, unreachable_findings
+from kvxray_backend.analysis.seed_mismatch import HashesByTokens
+from kvxray_backend.analysis.stream_health import Place
+from kvxray_backend.sources.foreign.batch_steps import (
+    Apply,
+    Duplicate,
+    GapOpened,
+    GapRepaired,
+    JoinedMidstream,
+    Late,
+    Restarted,
+    Step,
+)
+from kvxray_backend.sources.foreign.caps import BadBatch
+from kvxray_backend.sources.foreign.interning import EVENTS_OF_BATCH, EpochIsFull, Interned, Interning
+from kvxray_backend.sources.foreign.late_clear import without_late_clears
+from kvxray_backend.sources.foreign.media import tier_of
+from kvxray_backend.sources.foreign.ordered_stream import Delivery
+from kvxray_backend.sources.foreign.placed_removals import with_media
+from kvxray_backend.sources.foreign.told import Batch, Cleared
+from kvxray_backend.sources.privacy import NameFilter
+
+Confidence = Literal["exact", "degraded", "stale"]
+MAX_MISSING_PARENTS: Final = 100_000
+MAX_ODDITIES: Final = 256
+MAX_GAPS: Final = 1_000
+
+
+@dataclass(slots=True)
+class _OpenGap:
+    """`left`: how many of its batches are still missing."""
+
+    first: int
+    last: int
+    left: int
+    id: str
+
+
+class FollowedSource:
+    """`fold`: of the present epoch. `oddities`: what was not understood, by name. `last_heard_ns`: when a batch came
+    last, None before the first. Invariant: what `missing_parents` holds was told as a finding in this epoch.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        names: NameFilter,
+        by_tokens: HashesByTokens,
+        *,
+        store_semantics: StoreSemantics = "unknown",
+        num_blocks: int | None = None,
+    ) -> None:
+        """by_tokens: of the engine, shared by its ranks. num_blocks: of the GPU's cache, None: as the stream tells."""
+        self.name = name
+        self.epoch = 0
+        self.num_blocks = num_blocks
+        self.findings = FindingsList()
+        self.oddities: Counter[str] = Counter()
+        self.last_heard_ns: int | None = None
+        self._names = names
+        self._by_tokens = by_tokens
+        self._semantics: StoreSemantics = store_semantics
+        self._seq = 0
+        self._stale_id = ""
+        self._silent_s = 0.0
+        self._gaps: list[_OpenGap] = []
+        self._begin_epoch(known=True)
+
+    @property
+    def confidence(self) -> Confidence:
+        """Of all that is said of what is cached now."""
+        if self._stale_id:
+            return "stale"
+        return "exact" if self.fold.known else "degraded"
+
+    def take(self, step: Step[Delivery]) -> None:
+        """One step, in order."""
+        match step:
+            case Apply(seq, delivery, is_late):
+                self._hear(delivery.heard.received_ns)
+                self._apply(seq, delivery, is_late=is_late)
+            case GapOpened():
+                self._open_gap(step)
+            case GapRepaired(first, last):
+                self._repair(first, last)
+            case Restarted(seq, _):
+                self._begin_epoch(known=True)
+                self._by_tokens.clear()
+                self._seq = seq * EVENTS_OF_BATCH
+                self.findings.note(found.engine_restart_finding(self.place, step))
+            case Duplicate():
+                self.findings.note(found.duplicate_batch_finding(self.place, step))
+            case Late():
+                self.findings.note(found.late_batch_finding(self.place, step))
+            case JoinedMidstream():
+                self.fold.note_gap()
+                self.findings.note(found.joined_midstream_finding(self.place, step))
+
+    def advance(self, now_ns: int, *, is_busy: bool | None = None) -> None:
+        """Notices silence. is_busy: whether metrics show work; None: not known."""
+        since_ns = self.last_heard_ns
+        if since_ns is None or now_ns - since_ns < found.STALE_AFTER_S * 1e9:
+            return
+        finding = found.stale_stream_finding(self.place, since_ns, now_ns, is_busy=is_busy)
+        self._stale_id, self._silent_s = finding.id, (now_ns - since_ns) / 1e9
+        self.findings.note(finding)
+
+    def state_findings(self) -> list[Finding]:
+        """What is wrong with what is cached now; costs a pass over all of it."""
+        states = unreachable_findings(self.place, self.fold, self._missing_parents)
+        for medium, pool in enumerate(self.fold.descriptor.pools):
+            num_blocks = self.num_blocks if tier_of(pool.name) == "GPU" else None
+            finding = over_capacity_finding(self.place, self.fold, medium, num_blocks)
+            states += [finding] if finding is not None else []
+        return states
+
+    @property
+    def place(self) -> Place:
+        """Where the next finding is."""
+        t_ns = self.fold.t_ns or self.last_heard_ns or 0
+        return Place(self.name, self.epoch, self._seq, t_ns)
+
+    def check_integrity(self) -> None:
+        """Asserts the invariants."""
+        self.fold.check_integrity()
+        self.findings.check_integrity()
+        assert all(0 < gap.left <= gap.last - gap.first + 1 for gap in self._gaps), "a gap without missing batches"
+
+    def _hear(self, received_ns: int) -> None:
+        before, self.last_heard_ns = self.last_heard_ns, max(received_ns, self.last_heard_ns or 0)
+        silent_s = 0.0 if before is None else (received_ns - before) / 1e9
+        self._silent_s = silent_s if silent_s >= found.STALE_AFTER_S else 0.0
+        if self._stale_id:
+            self.findings.end(self._stale_id, received_ns)
+            self._stale_id = ""
+
+    def _apply(self, seq: int, delivery: Delivery, *, is_late: bool) -> None:
+        batch = delivery.batch
+        self._seq = seq * EVENTS_OF_BATCH
+        self._note_oddities(batch)
+        is_reset = any(isinstance(event, Cleared) for event in batch.events)
+        if is_late:
+            batch = without_late_clears(batch, self.fold)
+        batch = with_media(batch, self.fold)
+        interned = self._intern(batch, seq, delivery.heard.received_ns)
+        if interned is None:
+            return
+        for message in interned.messages:
+            self.fold.apply(message)
+        for ordinal, digest in interned.token_digests:
+            block_hash = self.fold.hash_bytes(ordinal)
+            if block_hash is not None:
+                self._by_tokens.note(digest, block_hash)
+        for fault in self.fold.take_faults():
+            self._note_fault(fault)
+        if is_reset and (is_late or (self._silent_s and found.begins_with_a_reset(batch.events))):
+            self.findings.note(found.late_reset_finding(self.place, self._silent_s, is_behind=is_late))
+
+    def _intern(self, batch: Batch, seq: int, received_ns: int) -> Interned | None:
+        """None: it cannot be told, and is lost."""
+        try:
+            return self._interning.intern(batch, seq, received_ns)
+        except BadBatch as error:
+            self.fold.note_gap()
+            finding = found.unknown_or_partial_event_finding(self.place, batch.oddities, f"Left out: {error}")
+            assert finding is not None, "there is a reason"
+            self.findings.note(finding)
+            return None
+        except EpochIsFull:
+            self._begin_epoch(known=False)
+            return self._interning.intern(batch, seq, received_ns)
+
+    def _note_fault(self, fault: ResidencyFault) -> None:
+        is_parents = fault.kind in ("orphan_parent", "store_on_missing_parent")
+        if is_parents and len(self._missing_parents) < MAX_MISSING_PARENTS:
+            self._missing_parents.add(fault.ordinal)
+        self.findings.note(fault_finding(self.place, fault, self.fold))
+
+    def _note_oddities(self, batch: Batch) -> None:
+        odd = batch.oddities
+        if not odd:
+            return
+        for name, count in (*odd.unknown_events.items(), *odd.unknown_fields.items()):
+            if name in self.oddities or len(self.oddities) < MAX_ODDITIES:
+                self.oddities[name] += count
+        if odd.bad_events:
+            self.fold.note_gap()  # whatever they told is lost
+        finding = found.unknown_or_partial_event_finding(self.place, odd)
+        if finding is not None:
+            self.findings.note(finding)
+
+    def _open_gap(self, gap: GapOpened) -> None:
+        self.fold.note_gap()
+        finding = found.seq_gap_finding(self.place, gap)
+        self.findings.note(finding)
+        self._gaps.append(_OpenGap(gap.first, gap.last, gap.last - gap.first + 1, finding.id))
+        del self._gaps[:-MAX_GAPS]
+
+    def _repair(self, first: int, last: int) -> None:
+        for gap in self._gaps:
+            gap.left -= max(0, min(last, gap.last) - max(first, gap.first) + 1)
+            if gap.left <= 0:
+                self.findings.end(gap.id, self.place.t_ns)
+        self._gaps = [gap for gap in self._gaps if gap.left > 0]
+
+    def _begin_epoch(self, *, known: bool) -> None:
+        self.epoch += 1
+        self._interning = Interning(self.name, self._names, self._are_gone)
+        self.fold = ResidencyMap(
+            self._interning.descriptor, source=self.name, known=known, store_semantics=self._semantics
+        )
+        self._missing_parents: set[int] = set()
+        self._gaps = []
+
+    def _are_gone(self, ordinals: U4) -> Bools:
+        return self.fold.are_gone(ordinals)

@@ -1,0 +1,253 @@
+"""Foreign streams followed without sockets or database: payloads in, sources and findings out, many engines at once.
+
+The same decoder, sequencer, interning, fold and analysis as for live streams; time is a number handed in, so that a
+recording of hours is followed as fast as it can be read.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+from kvxray_engine.stream.residency_state import StoreSemantics
+from kvxray_engine.stream.schema import Kind
+
+from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.analysis.residency_findings import certain_on
+from kvxray_backend.analysis.seed_mismatch import HashesByTokens, seed_mismatch_findings
+from kvxray_backend.metrics.book import FORGET_AFTER_S
+from kvxray_backend.metrics.contradictions import Told
+from kvxray_backend.metrics.exposition import Page
+from kvxray_backend.sources.foreign.batch_sequencer import BatchSequencer
+from kvxray_backend.sources.foreign.batch_steps import Apply, Step
+from kvxray_backend.sources.foreign.caps import BadBatch
+from kvxray_backend.sources.foreign.event_batches import DIGEST_SIZE, decode_batch
+from kvxray_backend.sources.foreign.followed_source import FollowedSource
+from kvxray_backend.sources.foreign.hand_over import Heard, Publisher
+from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
+from kvxray_backend.sources.foreign.ordered_stream import Delivery
+from kvxray_backend.sources.foreign.token_chains import TokenChains
+from kvxray_backend.sources.foreign.told import Batch, Oddities
+from kvxray_backend.sources.privacy import NameFilter
+
+MAX_SOURCES: Final = 1_024
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Batches that are numbered together: of one rank, or of several that share one count."""
+
+    sequencer: BatchSequencer[Delivery]
+    sources: dict[int, FollowedSource] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Engine:
+    """`lanes`: by topic and rank. `pages`: None before the first page of metrics."""
+
+    name: str
+    chains: TokenChains
+    by_tokens: HashesByTokens = field(default_factory=HashesByTokens)
+    lanes: dict[tuple[bytes, int], _Lane] = field(default_factory=dict)
+    pages: MetricsWatch | None = None
+
+    @property
+    def sources(self) -> list[FollowedSource]:
+        return [lane.sources[rank] for (_, rank), lane in self.lanes.items()]
+
+    @property
+    def all_lanes(self) -> list[_Lane]:
+        """Each once."""
+        return list({id(lane): lane for lane in self.lanes.values()}.values())
+
+
+class OfflineSession:
+    """For one thread. `num_refused`: batches of more sources than are told apart; `num_unplaced`: payloads that no
+    decoder understood on a stream of several ranks, so that nobody can say whose they were.
+    """
+
+    def __init__(
+        self,
+        key: bytes | None = None,
+        *,
+        hold_for_replay: bool = True,
+        store_semantics: StoreSemantics = "unknown",
+        num_blocks: int | None = None,
+    ) -> None:
+        """key: for digests of tokens, salts and sessions; None: one of this session alone. hold_for_replay: whether
+        batches behind a hole wait for what is missing (2 s). num_blocks: of each source's GPU cache, None: not known.
+        """
+        self.num_refused = 0
+        self.num_unplaced = 0
+        self._key = key if key is not None else secrets.token_bytes(32)
+        self._names = NameFilter(self._key)
+        self._hold_for_replay = hold_for_replay
+        self._semantics: StoreSemantics = store_semantics
+        self._num_blocks = num_blocks
+        self._engines: dict[str, _Engine] = {}
+        self._now_ns = 0
+
+    @property
+    def sources(self) -> list[FollowedSource]:
+        """One for each rank of each engine, in the order in which they were first heard."""
+        return [source for engine in self._engines.values() for source in engine.sources]
+
+    def pages(self, engine: str) -> MetricsWatch | None:
+        """The metrics of an engine; None where it told none."""
+        known = self._engines.get(engine)
+        return known.pages if known is not None else None
+
+    def shares_numbers(self, engine: str) -> bool:
+        """Whether ranks of that engine number their batches together."""
+        known = self._engines.get(engine)
+        return known is not None and len(known.all_lanes) < len(known.lanes)
+
+    def feed(self, engine: str, topic: bytes, seq: int, payload: bytes, now_ns: int) -> None:
+        """One message of an engine's stream, as its frames tell it; never raises for what comes from outside."""
+        self._now_ns = max(self._now_ns, now_ns)
+        batch = self._decoded(self._engine(engine), topic, payload)
+        if batch is None:
+            self.num_unplaced += 1
+        else:
+            self.feed_batch(engine, topic, seq, batch, payload, now_ns)
+
+    def feed_batch(self, engine: str, topic: bytes, seq: int, batch: Batch, payload: bytes, now_ns: int) -> None:
+        """The same for a dialect that is decoded elsewhere; `payload` counts by its size alone."""
+        self._now_ns = max(self._now_ns, now_ns)
+        followed = self._engine(engine)
+        lane = self._lane(followed, topic, batch.rank or 0, seq)
+        if lane is None:
+            self.num_refused += 1
+            return
+        heard = Heard(Publisher(0, topic), seq, payload, now_ns)
+        self._follow(lane, lane.sequencer.offer(seq, Delivery(batch, heard), len(payload), now_ns))
+
+    def take_page(self, engine: str, page: Page, now_ns: int) -> None:
+        """A page of an engine's metrics."""
+        self._now_ns = max(self._now_ns, now_ns)
+        followed = self._engine(engine)
+        if followed.pages is None:
+            followed.pages = MetricsWatch(engine)
+        followed.pages.take(now_ns / 1e9, page)
+
+    def advance(self, now_ns: int) -> None:
+        """What time alone brings: holes that are given up, silence that is noticed."""
+        self._now_ns = max(self._now_ns, now_ns)
+        for engine in self._engines.values():
+            for lane in engine.all_lanes:
+                self._follow(lane, lane.sequencer.advance(now_ns))
+            for source in engine.sources:
+                source.advance(now_ns, is_busy=engine.pages.is_busy if engine.pages is not None else None)
+
+    def finish(self) -> None:
+        """Nothing more will come: what is held is applied, what is missing is told."""
+        for engine in self._engines.values():
+            for lane in engine.all_lanes:
+                self._follow(lane, lane.sequencer.finish(self._now_ns))
+
+    def findings(self) -> list[Finding]:
+        """Everything found up to now, what is over included; costs a pass over all that is cached."""
+        found: list[Finding] = []
+        for engine in self._engines.values():
+            self._tell_capacity(engine)
+            for source in engine.sources:
+                found += [*source.findings.all, *source.state_findings()]
+            found += _of_pages(engine, found)
+        by_tokens = {name: engine.by_tokens for name, engine in self._engines.items()}
+        return found + seed_mismatch_findings(by_tokens, self._now_ns)
+
+    def check_integrity(self) -> None:
+        """Asserts the invariants of every part."""
+        for engine in self._engines.values():
+            for lane in engine.all_lanes:
+                lane.sequencer.check_integrity()
+            for source in engine.sources:
+                source.check_integrity()
+
+    def _engine(self, name: str) -> _Engine:
+        if name not in self._engines:
+            self._engines[name] = _Engine(name, TokenChains(self._key))
+        return self._engines[name]
+
+    def _decoded(self, engine: _Engine, topic: bytes, payload: bytes) -> Batch | None:
+        """What cannot be read is a batch all the same, so that it is not taken for lost; None: nobody's."""
+        try:
+            return decode_batch(payload, engine.chains)
+        except BadBatch:
+            ranks = [rank for one, rank in engine.lanes if one == topic]
+            if len(ranks) > 1:
+                return None
+            digest = blake2b(payload, digest_size=DIGEST_SIZE).digest()
+            return Batch(None, ranks[0] if ranks else None, (), Oddities(bad_events=1), digest)
+
+    def _lane(self, engine: _Engine, topic: bytes, rank: int, seq: int) -> _Lane | None:
+        """None: there are too many already. A rank whose first number is the next of another rank shares its count."""
+        lane = engine.lanes.get((topic, rank))
+        if lane is not None:
+            return lane
+        if sum(len(one.lanes) for one in self._engines.values()) >= MAX_SOURCES:
+            return None
+        others = [one for (told, _), one in engine.lanes.items() if told == topic]
+        shared = [one for one in others if seq > 0 and one.sequencer.next_seq == seq]
+        lane = shared[0] if shared else _Lane(BatchSequencer(None, hold_for_replay=self._hold_for_replay))
+        engine.lanes[topic, rank] = lane
+        lane.sources[rank] = FollowedSource(
+            _source_name(engine.name, rank),
+            self._names,
+            engine.by_tokens,
+            store_semantics=self._semantics,
+            num_blocks=self._num_blocks,
+        )
+        return lane
+
+    def _follow(self, lane: _Lane, steps: list[Step[Delivery]]) -> None:
+        for step in steps:
+            if isinstance(step, Apply):
+                sources = [lane.sources[step.batch.batch.rank or 0]]
+            else:
+                sources = list(lane.sources.values())
+            for source in sources:
+                source.take(step)
+
+    def _tell_capacity(self, engine: _Engine) -> None:
+        """Where nobody said how many blocks there are and metrics do: of one rank, as they tell of all together."""
+        told = engine.pages.num_blocks if engine.pages is not None else None
+        if self._num_blocks is None and told is not None and len(engine.sources) == 1:
+            engine.sources[0].num_blocks = told
+
+
+def _of_pages(engine: _Engine, found: list[Finding]) -> list[Finding]:
+    """What metrics say, but for what events said better already."""
+    if engine.pages is None:
+        return []
+    folds = [source.fold for source in engine.sources]
+    block_size = max((fold.descriptor.block_size for fold in folds), default=0)
+    spec_kinds = {group.kind for fold in folds for group in fold.descriptor.groups if group.kind}
+    is_over = any(one.kind == "resident_over_capacity" for one in found)
+    return [
+        finding
+        for finding in engine.pages.findings(block_size, spec_kinds, _told_by_events(engine))
+        if not (is_over and finding.id.endswith(":kv_capacity_blocks"))
+    ]
+
+
+def _told_by_events(engine: _Engine) -> Told | None:
+    """What metrics are held against. Hits without a block are only odd where no block was ever told of."""
+    sources = engine.sources
+    if not sources or engine.pages is None:
+        return None
+    is_first = all(source.fold.known and source.epoch == 1 for source in sources)
+    has_stores = any(source.fold.kind_totals[Kind.ResidencyStored] for source in sources)
+    grown = engine.pages.book.grown("prefix_hits", FORGET_AFTER_S)
+    return Told(
+        cached_blocks=sum(certain_on(source.fold, 0) for source in sources),
+        complete=is_first and not has_stores,
+        hits_grew_by=grown.amount if grown is not None else None,
+    )
+
+
+def _source_name(engine: str, rank: int) -> str:
+    """Engines without data parallelism tell rank 0, or none."""
+    return engine if rank == 0 else f"{engine}/{rank}"
