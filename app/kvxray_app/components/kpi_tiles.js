@@ -52,8 +52,7 @@ class KpiTiles extends LiveView {
       { class: words.wide ? "tile wide" : "tile", tabindex: "0", "data-key": words.key },
       el("div", { class: "label" }, el("span", {}, words.label), tile.mark, tile.taint, tile.capacity),
       el("div", { class: "row" }, el("div", { class: "main" }, tile.value, tile.unit), tile.spark.node),
-      tile.bar?.node,
-      tile.second,
+      el("div", {}, tile.bar?.node, tile.second),
     );
     this.tip.describe(tile.node, () => this.#explain(tile));
     return tile;
