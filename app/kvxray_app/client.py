@@ -36,9 +36,11 @@ class Client:
         """All sources, each with its epochs."""
         return list(self._get("sources")["sources"])
 
-    def findings(self, source: str, state: str = "all") -> list[dict[str, Any]]:
-        """Findings of a source, open, ended or all, as the backend orders them."""
-        return list(self._get("findings", source=source, state=state)["findings"])
+    def findings(self, source: str, limit: int, state: str = "all", kind: str | None = None) -> dict[str, Any]:
+        """The newest findings of a source, open, ended or all, of one kind or of every, and how many there are in all:
+        `{"findings": [...], "total": number}`.
+        """
+        return self._get("findings", source=source, state=state, limit=limit, **({"kind": kind} if kind else {}))
 
     def events(self, source: str, limit: int, first: str | None = None) -> dict[str, Any]:
         """Stored events from `first` (EPOCH.SEQ) on, or the newest ones: `{"events": [...], "next": EPOCH.SEQ}`."""

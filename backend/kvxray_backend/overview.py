@@ -24,6 +24,7 @@ from kvxray_backend.overview_figures import overview_figures
 from kvxray_backend.overview_types import EngineView, FleetView, OverviewView, VerdictView
 from kvxray_backend.overview_windows import Before, before
 from kvxray_backend.stored_findings import finding_of
+from kvxray_backend.told_findings import the_most_telling
 from kvxray_backend.views import reading_of
 
 KEEP_S: Final = 1.0
@@ -135,7 +136,8 @@ def engine_view(live: LiveState, past: Before, lately: list[Finding]) -> EngineV
             gaps=live.counters.gaps,
             drops=live.counters.drops,
             bad_messages=live.counters.bad_messages,
-            findings=sorted(live.findings, key=lambda finding: finding.time_ns, reverse=True),
+            findings=the_most_telling(sorted(live.findings, key=lambda finding: finding.time_ns, reverse=True)),
+            num_findings=len(live.findings),
             lately=lately,
         )
 

@@ -56,7 +56,10 @@ class EngineView(Answer):
     gaps: int = Field(description="Gaps in this epoch.")
     drops: int = Field(description="Messages dropped at the engine's recorder in this epoch.")
     bad_messages: int = Field(description="Frames that could not be read.")
-    findings: list[Finding] = Field(description="Open findings, the newest first.")
+    findings: list[Finding] = Field(
+        description="Open findings, the newest first; at most a hundred, of every kind the newest."
+    )
+    num_findings: int = Field(description="How many are open.")
     lately: list[Finding] = Field(description="The last findings that are over, at most five, the newest first.")
 
 

@@ -134,27 +134,29 @@ def count_gaps(database: Database, key: EpochKey) -> int:
         return int(connection.execute(query).scalar_one())
 
 
-def findings(database: Database, source: str | None, state: str = "all", limit: int = 1000) -> list[FindingRow]:
-    """Findings of a source (None: of all) that are `open`, `ended`, or `all`; the newest first."""
+def findings(
+    database: Database, source: str | None, state: str = "all", limit: int = 1000, kind: str | None = None
+) -> list[FindingRow]:
+    """Findings of a source (None: of all) that are `open`, `ended`, or `all`, of one kind or of every; newest first."""
     finding = models.finding
-    query = sa.select(finding).where(*_of_findings(source, state))
+    query = sa.select(finding).where(*_of_findings(source, state, kind))
     with database.reading() as connection:
         rows = connection.execute(query.order_by(finding.c.at_ns.desc(), finding.c.id).limit(limit))
         return [_finding(row) for row in rows]
 
 
-def num_findings(database: Database, source: str | None, state: str = "all") -> int:
+def num_findings(database: Database, source: str | None, state: str = "all", kind: str | None = None) -> int:
     """How many findings `findings` would give without its limit."""
-    query = sa.select(sa.func.count()).select_from(models.finding).where(*_of_findings(source, state))
+    query = sa.select(sa.func.count()).select_from(models.finding).where(*_of_findings(source, state, kind))
     with database.reading() as connection:
         return int(connection.execute(query).scalar_one())
 
 
-def _of_findings(source: str | None, state: str) -> list[sa.ColumnElement[bool]]:
+def _of_findings(source: str | None, state: str, kind: str | None) -> list[sa.ColumnElement[bool]]:
     assert state in ("open", "ended", "all"), f"a finding is open or ended, not {state}"
     finding = models.finding
-    which = [finding.c.source == source] if source is not None else []
-    return which + ([finding.c.state == state] if state != "all" else [])
+    wanted = {"source": source, "state": state if state != "all" else None, "kind": kind}
+    return [finding.c[name] == value for name, value in wanted.items() if value is not None]
 
 
 def findings_open_at(database: Database, source: str, epoch: int, t_ns: int) -> list[FindingRow]:

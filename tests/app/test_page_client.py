@@ -22,8 +22,9 @@ def client_of(answer: Any, status: int = 200, asked: list[httpx2.Request] | None
 
 def test_token_and_base_path_are_used() -> None:
     asked: list[httpx2.Request] = []
-    assert client_of({"findings": [1]}, asked=asked).findings("demo", "open") == [1]
-    assert str(asked[0].url) == "http://127.0.0.1:1/base/api/findings?source=demo&state=open"
+    told = {"findings": [1], "total": 5}
+    assert client_of(told, asked=asked).findings("demo", 1, "open", kind="gap") == told
+    assert str(asked[0].url) == "http://127.0.0.1:1/base/api/findings?source=demo&state=open&limit=1&kind=gap"
     assert asked[0].headers["authorization"] == "Bearer secret"
 
 

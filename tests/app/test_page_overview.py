@@ -35,7 +35,8 @@ def engine(source: str, status: str = "healthy", cause: str | None = None, **cha
         "since": "2026-01-01T00:00:00.000Z", "time": "2026-01-01T00:00:09.000Z", "verdict": verdict,
         "usable_blocks": 8, "block_size": 16, "bytes_per_block": 1024, "media": ["GPU"],
         "counts": {name: figure(0 if name == "unknown" else at, "blocks") for at, name in enumerate(STATES)},
-        "figures": figures, "gaps": 0, "drops": 0, "bad_messages": 0, "findings": [], "lately": [], **changed,
+        "figures": figures, "gaps": 0, "drops": 0, "bad_messages": 0, "findings": [], "num_findings": 0,
+        "lately": [], **changed,
     }  # fmt: skip
 
 
@@ -170,6 +171,18 @@ def test_findings_are_links_to_their_moments(page: Page, backend: ScriptedBacken
     assert page.evaluate("inside('overview', '[data-key=findings] a').href") == f"{backend.url}/?source=demo&at=2.40"
     assert hidden(page, "[data-key=findings] .note")
     assert not hidden(page, "[data-key=lately] .note")
+
+
+def test_of_thousands_of_findings_the_true_number_is_told(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    base = {"severity": "critical", "sentence": "A leak.", "time": "2026-01-01T00:00:00.000Z", "kind": "leak"}
+    found = [{**base, "id": f"f{at}", "epoch": 2, "seq1": 40} for at in range(100)]
+    leaky = engine("leaky", findings=found, num_findings=5000)
+    show(backend, mount, leaky, engine("sound", findings=found[:1], num_findings=1))
+    wait_for(page, "[data-key=findings] .panel-head span", "100 of 5,000 listed")
+    numbers = "[...inside('overview', 'table tbody').children].map(row => row.textContent)"
+    assert ["5,000" in row for row in page.evaluate(numbers)] == [True, False]
+    page.evaluate("inside('overview', 'table tbody').children[1].click()")
+    wait_for(page, "[data-key=findings] .panel-head span", "")
 
 
 def test_an_unseen_page_asks_for_nothing_and_a_page_left_neither(

@@ -30,8 +30,9 @@ class AnsweringBackend:
     def health(self) -> dict[str, Any]:
         return {"database": {"stored_events": 264_369, "failed": None}}
 
-    def findings(self, source: str, state: str = "all") -> list[dict[str, Any]]:
-        return self.told
+    def findings(self, source: str, limit: int, state: str = "all", kind: str | None = None) -> dict[str, Any]:
+        fit = [found for found in self.told if state in ("all", found["state"]) and kind in (None, found["kind"])]
+        return {"findings": fit[:limit], "total": len(fit)}
 
     def events(self, source: str, limit: int, first: str | None = None) -> dict[str, Any]:
         assert first is not None
@@ -77,6 +78,18 @@ def test_history_filters_findings_and_escapes_their_sentences(backend: Answering
     assert r"12 messages were lost\." in texts
     page.segmented_control[0].set_value("Ended").run()
     assert not any("holds" in markdown.value for markdown in page.markdown)
+
+
+def test_history_says_how_many_findings_there_are_and_how_many_it_lists(backend: AnsweringBackend) -> None:
+    gap = {**finding("ended", "12 messages were lost."), "kind": "gap"}
+    backend.told = [finding("open", f"Request {number} holds 3 blocks.") for number in range(1200)] + [gap] * 3
+    page = history_page()
+    assert [metric.value for metric in page.metric][2:] == ["1,200", "3"]
+    assert "The newest 100 of 1,203 are listed." in [caption.value for caption in page.caption]
+    assert sum("holds 3 blocks" in markdown.value for markdown in page.markdown) == 100
+    page.segmented_control[0].set_value("Ended").run()
+    assert not any(" are listed." in caption.value for caption in page.caption)
+    assert sum("were lost" in markdown.value for markdown in page.markdown) == 3
 
 
 def test_history_without_sources_says_what_to_do(backend: AnsweringBackend) -> None:

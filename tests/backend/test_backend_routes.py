@@ -540,9 +540,23 @@ def test_findings_say_how_many_there_are_and_ended_ones_come_whatever_is_open(tm
             assert told["total"] == total
 
 
-def told_finding(at: int) -> Finding:
+def test_findings_of_one_kind_are_counted_by_themselves(tmp_path: Path) -> None:
+    nobody = {"name": "engine", "events": f"ipc://{tmp_path}/e", "replay": f"ipc://{tmp_path}/r"}
+    gaps = [told_finding(at, "gap") for at in (1, 2, 3)]
+    with serving(tmp_path, nobody) as client:
+        backend = backend_of(client)
+        for finding in [*gaps[:2], told_finding(4)]:
+            backend.log.finding(row_of(finding.ended(finding.time_ns + SECOND)))
+        until(lambda: history.num_findings(backend.database, "engine") == 3)
+        backend.sources["engine"].live.findings = (gaps[2], told_finding(5))
+        for kind, ids, total in (("gap", ["gap:engine:1:3"], 3), ("leak", ["leak:engine:1:5"], 2), ("drops", [], 0)):
+            told = client.get("/api/findings", params={"kind": kind, "limit": 1}).json()
+            assert ([finding["id"] for finding in told["findings"]], told["total"]) == (ids, total)
+
+
+def told_finding(at: int, kind: str = "leak") -> Finding:
     return Finding(
-        id=f"leak:engine:1:{at}", kind="leak", severity="critical", source="engine", epoch=1, seq0=1, seq1=1,
+        id=f"{kind}:engine:1:{at}", kind=kind, severity="critical", source="engine", epoch=1, seq0=1, seq1=1,
         time_ns=at, sentence="Leak: a request still holds blocks.",
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from kvxray_backend import overview_figures
+from kvxray_backend.analysis.finding import Finding, Subjects
 from kvxray_backend.analysis.leaks import Leak
 from kvxray_backend.figure import Figure
 from kvxray_backend.figures import Reading
@@ -81,6 +82,26 @@ def test_its_figures_are_those_of_the_state_and_of_what_was_generated(client: Te
         assert (found["figures"][name]["value"], found["figures"][name]["certainty"]) == (None, "not_observable")
     totals = [found["figures"][f"prompt_tokens_{part}"]["value"] for part in ("hit", "computed", "queried")]
     assert None in totals or totals[0] + totals[1] == totals[2]
+
+
+def test_of_thousands_of_open_findings_a_hundred_are_told_and_all_are_counted() -> None:
+    live = LiveState("engine")
+    live.connect("connected", 1)
+    leaks = [leak_finding(at) for at in range(5000)]
+    gap = leak_finding(0).model_copy(update={"id": "gap", "kind": "gap"})
+    live.findings = (gap, *leaks)
+    told = OverviewView(engines=[engine_view(live, Before(), [])], fleet=fleet_view([]))
+    (engine,) = told.engines
+    assert engine.num_findings == 5001
+    assert [finding.id for finding in engine.findings] == [*(f"leak:{at}" for at in range(4999, 4900, -1)), "gap"]
+    assert len(told.model_dump_json()) < 100_000
+
+
+def leak_finding(at: int) -> Finding:
+    return Finding(
+        id=f"leak:{at}", kind="leak", severity="critical", source="engine", epoch=1, seq0=at, seq1=at, time_ns=at,
+        subjects=Subjects(blocks=(at,), requests=(f"leaky-{at}",)), sentence="Leak: a request still holds blocks.",
+    )  # fmt: skip
 
 
 def test_a_moment_that_is_not_stored_is_an_abstention_not_an_error(client: TestClient, engine: SmallEngine) -> None:

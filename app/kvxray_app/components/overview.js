@@ -100,7 +100,7 @@ class Overview {
       panel.draw(engine.figures, engine.findings, pageUrl(panel.panel.link, engine.source, engine.at));
     this.panels.find((panel) => panel.drawPool).drawPool(engine);
     this.health.draw(engine);
-    this.findings.draw(engine.findings, engine.source);
+    this.findings.draw(engine.findings, engine.source, engine.num_findings);
     this.lately.draw(engine.lately, engine.source);
   }
 

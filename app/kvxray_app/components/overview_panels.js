@@ -125,21 +125,24 @@ export class HealthPanel {
   }
 }
 
-/** Findings as sentences, each a link to its moment; says so when there are none. */
+/** Findings as sentences, each a link to its moment; says so when there are none, or more than are listed. */
 export class FindingsPanel {
   constructor(key, title, none) {
     this.list = el("ul", { class: "findings" });
     this.none = el("div", { class: "note" }, none);
+    this.number = el("span", { class: "muted" });
     this.node = el(
       "section",
       { class: "card wide panel", "data-key": key, "aria-label": title },
-      el("div", { class: "panel-head" }, el("h2", {}, title)),
+      el("div", { class: "panel-head" }, el("h2", {}, title), this.number),
       this.list,
       this.none,
     );
   }
 
-  draw(findings, source) {
+  /** `all`: how many there are. */
+  draw(findings, source, all = findings.length) {
+    setText(this.number, all > findings.length ? `${count(findings.length)} of ${count(all)} listed` : "");
     setAttribute(this.none, "hidden", findings.length > 0);
     setAttribute(this.list, "hidden", findings.length === 0);
     reconcile(

@@ -76,7 +76,7 @@ export class EnginesTable {
     setStyle(parts.bar, "width", `${(engine.figures.used?.value ?? 0) * 100}%`);
     setText(parts.used, figureText(engine.figures.used));
     FIGURES.forEach((name, at) => setText(parts.figures[at], figureText(engine.figures[name])));
-    setText(parts.findings, count(engine.findings.length));
+    setText(parts.findings, count(engine.num_findings));
     setAttribute(parts.map, "href", pageUrl("live", engine.source, engine.at));
     setAttribute(parts.map, "aria-label", `Open the map of ${engine.source}`);
   }

@@ -46,13 +46,12 @@ def _draw(backend: Client) -> None:
         no_engine()
         return
     source = next(entry for entry in sources if entry["source"] == name)
-    findings = backend.findings(name)
-    _totals(backend.health(), source, findings)
+    _totals(backend, source)
     zone, live = reader_zone(), live_page(name)
     with st.container(key="kx-history-row"):
         left, right = st.columns([3, 2], gap="large")
     with left:
-        _findings(findings, zone, live)
+        _findings(backend, name, zone, live)
     with right:
         _epochs(source["epochs"], zone, live)
     history_events(backend, name, source["epochs"], zone)
@@ -63,11 +62,11 @@ def _zone_words(zone: tzinfo) -> str:
     return "Times are in UTC." if str(zone) == "UTC" else f"Times are those of {zone}, now {offset}."
 
 
-def _totals(health: dict[str, Any], source: dict[str, Any], findings: list[dict[str, Any]]) -> None:
+def _totals(backend: Client, source: dict[str, Any]) -> None:
     """Four numbers that say what the log holds."""
-    database = health["database"]
-    opened = sum(finding["state"] == "open" for finding in findings)
-    gaps = sum(finding["kind"] == "gap" for finding in findings)
+    database, name = backend.health()["database"], source["source"]
+    opened = backend.findings(name, 1, state="open")["total"]
+    gaps = backend.findings(name, 1, kind="gap")["total"]
     columns = st.columns(4)
     columns[0].metric("Stored events", count(database["stored_events"]), border=True)
     columns[1].metric("Epochs", count(len(source["epochs"])), border=True)
@@ -77,21 +76,22 @@ def _totals(health: dict[str, Any], source: dict[str, Any], findings: list[dict[
         st.error(plain(database["failed"]))
 
 
-def _findings(findings: list[dict[str, Any]], zone: tzinfo, live: str | None) -> None:
+def _findings(backend: Client, source: str, zone: tzinfo, live: str | None) -> None:
     """`live`: address of the live page, None where it is not known; so below."""
     st.header("Findings", anchor=False)
     shown = st.segmented_control(
         "Which findings", ["All", "Open", "Ended"], default="All", key="findings-shown", label_visibility="collapsed"
     )
-    chosen = [finding for finding in findings if shown in (None, "All") or finding["state"] == str(shown).lower()]
-    chosen.sort(key=lambda finding: finding["time"], reverse=True)
-    if not chosen:
-        st.info("Nothing found." if not findings else f"No {str(shown).lower()} findings.")
-    with st.container(height=420 if len(chosen) > FINDINGS_UNSCROLLED else "content", border=False):
-        for finding in chosen[:FINDINGS_SHOWN]:
+    state = str(shown or "All").lower()
+    told = backend.findings(source, FINDINGS_SHOWN, state)
+    listed, total = told["findings"], told["total"]
+    if not listed:
+        st.info("Nothing found." if state == "all" else f"No {state} findings.")
+    with st.container(height=420 if len(listed) > FINDINGS_UNSCROLLED else "content", border=False):
+        for finding in listed:
             _finding(finding, zone, live)
-    if len(chosen) > FINDINGS_SHOWN:
-        st.caption(f"{count(len(chosen) - FINDINGS_SHOWN)} older ones are not listed; /api/findings has them all.")
+    if total > len(listed):
+        st.caption(f"The newest {count(len(listed))} of {count(total)} are listed.")
 
 
 def _finding(finding: dict[str, Any], zone: tzinfo, live: str | None) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from kvxray_storage import history
 
+from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.api_types import FindingsView
 from kvxray_backend.routes.dependencies import BackendDep, MomentDep, SourceDep
 from kvxray_backend.stored_findings import finding_of
@@ -20,6 +22,7 @@ def findings(
     source: SourceDep,
     moment: MomentDep,
     state: Annotated[Literal["open", "ended", "all"], Query(description="open, ended or all.")] = "all",
+    kind: Annotated[str | None, Query(max_length=80, description="Only those of this kind.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="At most so many.")] = 1000,
 ) -> FindingsView:
     """What was found, newest first: at a past moment, what was open then. Open ones are as they are now, ended ones as
@@ -27,16 +30,21 @@ def findings(
     """
     if not moment.is_live:
         then = backend.past_at(source, moment).findings if state != "ended" else ()
-        newest = sorted(then, key=lambda finding: finding.time_ns, reverse=True)
+        newest = sorted(_of_kind(then, kind), key=lambda finding: finding.time_ns, reverse=True)
         return FindingsView(findings=newest[:limit], total=len(newest))
-    current = {finding.id: finding for finding in source.live.findings}
+    current = {finding.id: finding for finding in _of_kind(source.live.findings, kind)}
     found = list(current.values()) if state != "ended" else []
     total = len(found)
     if state != "open":
         # What is stored as open is open still, or has ended a moment ago and its row follows.
-        stored = [finding_of(row) for row in history.findings(backend.database, source.live.source, "ended", limit)]
+        which = backend.database, source.live.source, "ended"
+        stored = [finding_of(row) for row in history.findings(*which, limit, kind)]
         ended = [finding for finding in stored if finding.id not in current]
         found += ended
-        total += history.num_findings(backend.database, source.live.source, "ended") - (len(stored) - len(ended))
+        total += history.num_findings(*which, kind) - (len(stored) - len(ended))
     found.sort(key=lambda finding: (finding.time_ns, finding.id), reverse=True)
     return FindingsView(findings=found[:limit], total=total)
+
+
+def _of_kind(findings: Iterable[Finding], kind: str | None) -> list[Finding]:
+    return [finding for finding in findings if kind in (None, finding.kind)]
