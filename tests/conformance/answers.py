@@ -32,8 +32,13 @@ def answer(world: World, key: str) -> Any:
     return asked(world)
 
 
-def code(finding: Finding) -> str:
-    """`kind:argument`, as cases name a finding."""
+def codes(finding: Finding) -> list[str]:
+    """`kind:argument`, as cases name a finding; one for each hash that it is about."""
+    hashes = finding.subjects.hashes
+    return [f"{finding.kind}:{of_hex(digits)}" for digits in hashes] if hashes else [_code(finding)]
+
+
+def _code(finding: Finding) -> str:
     numbers = {name: f"{value:.0f}" for name, value in finding.numbers.items()}
     told = {
         "seq_gap": "{first}-{last}",
@@ -47,8 +52,6 @@ def code(finding: Finding) -> str:
     argument = told.get(finding.kind, "").format(**numbers)
     if finding.kind in ("metrics_contradiction", "conservation_violation", "hit_rate_suspect", "config"):
         argument = finding.id.rpartition(":")[2]
-    if finding.subjects.hashes:
-        argument = of_hex(finding.subjects.hashes[0])
     if finding.subjects.sources:
         argument = ",".join(finding.subjects.sources)
     return f"{finding.kind}:{argument}" if argument else finding.kind
@@ -192,7 +195,7 @@ def _internal_fragmentation(world: World) -> float | int | None:
 
 
 _ANSWERS: dict[str, Callable[[World], Any]] = {
-    "findings": lambda world: sorted({code(finding) for finding in world.findings()}),
+    "findings": lambda world: sorted({code for finding in world.findings() for code in codes(finding)}),
     "resident": _certain,
     "resident_certain": _certain,
     "resident_maybe": _maybe,

@@ -8,17 +8,21 @@ from collections.abc import Collection
 from typing import Final
 
 import numpy as np
-from kvxray_engine.stream.residency_descriptor import FULL_KINDS, group_of, medium_of
+from kvxray_engine.stream.columns import U4
+from kvxray_engine.stream.residency_descriptor import group_of, medium_of
 from kvxray_engine.stream.residency_faults import FaultKind, ResidencyFault
 from kvxray_engine.stream.residency_map import ResidencyMap
-from kvxray_engine.stream.residency_state import ResidencyState
+from kvxray_engine.stream.residency_state import ResidencyState, keys_of
 from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4
 
-from kvxray_backend.analysis.finding import Finding, Severity, Subjects
+from kvxray_backend.analysis.finding import MAX_SUBJECTS, Finding, Severity, Subjects
 from kvxray_backend.analysis.stream_health import Place
+from kvxray_backend.quantities import counted
 
-MAX_UNREACHABLE: Final = 100
-"""Told one by one."""
+MAX_UNREACHABLE: Final = MAX_SUBJECTS
+"""Listed; numbers count them all."""
+_MAX_JUMPS: Final = 32
+"""Each doubles the way that was gone, and no chain is longer than 2^32."""
 _SHOWN_DIGITS: Final = 16
 
 _SAID: Final[dict[FaultKind, tuple[Severity, str]]] = {
@@ -103,36 +107,44 @@ def certain_on(fold: ResidencyState, medium: int) -> int:
 
 
 def unreachable_findings(place: Place, fold: ResidencyMap, told: Collection[int]) -> list[Finding]:
-    """Blocks that no prompt can use any more, since the block before them is gone: the first of each chain that is cut
-    off. told: ordinals of parents that were missing when something was stored on them, which was said then.
+    """Blocks that no prompt can use any more, since a block before them is gone: one finding for each place. told:
+    ordinals of parents that were missing when something was stored on them, which was said then.
     """
     found = []
     for where in fold.places():
-        for ordinal in _cut_off(fold, where, told)[:MAX_UNREACHABLE]:
-            digits = _hash_text(fold, ordinal)
-            finding = place.finding(
-                "unreachable_resident",
-                "info",
-                f"Hash {_short(digits)} is cached on {fold.descriptor.pools[medium_of(where)].name} and no prompt can "
-                f"reach it: the block before it is gone.",
-                ordinal,
-                where,
-                subjects=Subjects(hashes=(digits,)),
-                certainty="exact" if fold.known else "derived",
-            )
-            found.append(finding)
+        ordinals = _cut_off(fold, where, told)
+        if not len(ordinals):
+            continue
+        pool, num = fold.descriptor.pools[medium_of(where)], len(ordinals)
+        finding = place.finding(
+            "unreachable_resident",
+            "info",
+            f"{counted(num, 'block')} cached on {pool.name} can be reached by no prompt: a block before "
+            f"{'it' if num == 1 else 'each'} is gone.",
+            where,
+            subjects=Subjects(hashes=tuple(_hash_text(fold, ordinal) for ordinal in ordinals[:MAX_UNREACHABLE].tolist())),
+            numbers={"blocks": num},
+            certainty="exact" if fold.known else "derived",
+        )
+        found.append(finding)
     return found
 
 
-def _cut_off(fold: ResidencyMap, where: int, told: Collection[int]) -> list[int]:
-    if fold.descriptor.groups[group_of(where)].kind not in FULL_KINDS:
-        return []
+def _cut_off(fold: ResidencyMap, where: int, told: Collection[int]) -> U4:
+    """Unreachable residents whose chain breaks at a block that was removed, but for what was told already."""
     ordinals = fold.unreachable(where)
-    rows = fold.entries.index.find(ordinals.astype(np.uint64) << np.uint64(16) | np.uint64(where))
-    parents = fold.entries["parent"][rows]
-    is_gone = (parents < UNKNOWN_U4) & fold.are_gone(parents)
-    pairs = zip(ordinals[is_gone].tolist(), parents[is_gone].tolist(), strict=True)
-    return [ordinal for ordinal, parent in pairs if parent not in told]
+    if not len(ordinals):
+        return ordinals
+    parents = fold.entries["parent"][fold.entries.index.find(keys_of(ordinals, where))]
+    at = np.minimum(np.searchsorted(ordinals, parents), len(ordinals) - 1)
+    first = np.where(ordinals[at] == parents, at, np.arange(len(ordinals)))
+    for _ in range(_MAX_JUMPS):
+        first = first[first]
+    missing = parents[first]
+    is_cut = (missing < UNKNOWN_U4) & fold.are_gone(missing)
+    is_cut &= ~np.isin(missing, np.fromiter(told, np.uint32, len(told)))
+    cut: U4 = ordinals[is_cut]
+    return cut
 
 
 def _hash_text(fold: ResidencyState, ordinal: int) -> str:

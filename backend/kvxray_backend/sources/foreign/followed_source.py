@@ -172,7 +172,7 @@ class FollowedSource:
             block_hash = self.fold.hash_bytes(ordinal)
             if block_hash is not None:
                 self._by_tokens.note(digest, block_hash)
-        for fault in self.fold.take_faults():
+        for fault in _without_second_names(self.fold.take_faults()):
             self._note_fault(fault)
         if is_reset and (is_late or (self._silent_s and found.begins_with_a_reset(batch.events))):
             self.findings.note(found.late_reset_finding(self.place, self._silent_s, is_behind=is_late))
@@ -235,3 +235,9 @@ class FollowedSource:
 
     def _are_gone(self, ordinals: U4) -> Bools:
         return self.fold.are_gone(ordinals)
+
+
+def _without_second_names(faults: list[ResidencyFault]) -> list[ResidencyFault]:
+    """What has the hash of another block is no second copy of it."""
+    others = {(fault.seq, fault.place) for fault in faults if fault.kind == "hash_namespace_collision"}
+    return [fault for fault in faults if fault.kind != "duplicate_store" or (fault.seq, fault.place) not in others]
