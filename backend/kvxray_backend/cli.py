@@ -15,7 +15,19 @@ from typing import Any, Final, NoReturn, Protocol, cast
 
 from kvxray_engine.errors import UserError
 
-COMMANDS: Final = ("demo", "serve", "record", "replay", "engine", "model", "storage", "doctor", "bench", "calc")
+COMMANDS: Final = (
+    "demo",
+    "serve",
+    "record",
+    "inspect",
+    "replay",
+    "engine",
+    "model",
+    "storage",
+    "doctor",
+    "bench",
+    "calc",
+)
 
 
 class Command(Protocol):

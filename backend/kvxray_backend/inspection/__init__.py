@@ -1,0 +1,1 @@
+"""What `kvxray inspect` reads and says: recordings of foreign engines, offline."""
