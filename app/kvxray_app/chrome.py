@@ -12,6 +12,7 @@ import streamlit as st
 ASSETS = Path(__file__).parent / "assets"
 
 # Captions are paler by their colour: Streamlit's opacity makes them, and links in them, too pale to read (WCAG AA).
+# The table of the history's events takes what a high window leaves.
 # The rail beside the map keeps its width while the map takes what is left; on narrow screens it goes below.
 _STYLE = """
 <style>
@@ -30,6 +31,11 @@ _STYLE = """
 .st-key-kx-map-row [data-testid="stColumn"]:last-child div { height: 100%; }
 [data-testid="stMainBlockContainer"] .st-key-kx-head { gap: 0; }
 [data-testid="stMainBlockContainer"] h1 { padding-top: 0; }
+[data-testid="stMainBlockContainer"]:has(.st-key-kx-event-table) > [data-testid="stVerticalBlock"]
+{ min-height: calc(100vh - 6.4rem); }
+[data-testid="stLayoutWrapper"]:has(> .st-key-kx-event-table),
+.st-key-kx-event-table { flex: 1 1 auto; min-height: 420px; }
+.st-key-kx-event-table > [data-testid="stElementContainer"] { flex: 1 1 420px; }
 .st-key-time_bar { position: sticky; bottom: 0.5rem; z-index: 5; }
 @media (max-width: 1080px) {
   [data-testid="stMainBlockContainer"] { padding-left: 1rem; padding-right: 1rem; }

@@ -285,6 +285,22 @@ def test_history_leads_to_the_moment_of_an_event(visitor: Page, told: ToldEngine
     history.close()
 
 
+@pytest.mark.parametrize("height", [800, 2160])
+def test_the_history_s_events_fill_a_high_window(chromium: Browser, told: ToldEngine, height: int) -> None:
+    page = chromium.new_page(viewport={"width": 3840, "height": height})
+    page.goto(f"{told.rig.url}/history")
+    page.get_by_role("button", name="Older").wait_for()
+    table = page.locator(".st-key-kx-event-table [data-testid=stDataFrameResizable]")
+    page.wait_for_function(
+        "least => document.querySelector('.st-key-kx-event-table canvas')?.clientHeight > least",
+        arg=1000 if height > 1000 else 400,
+    )
+    box = table.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] < height if height > 1000 else box["height"] == 420
+    page.close()
+
+
 def test_back_to_the_present(visitor: Page, told: ToldEngine) -> None:
     press(visitor, 0.5)
     visitor.get_by_role("button", name="Back to the present").click()

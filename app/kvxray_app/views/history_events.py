@@ -14,6 +14,9 @@ from kvxray_app.formats import count, moment
 from kvxray_app.permalink import live_page, moment_address
 
 SHOWN = 200
+UNSCROLLED = 11
+FILLS_A_WINDOW = 60
+"""More rows than that are more than a window is high: the table takes what the window leaves, see chrome.py."""
 
 
 def history_events(backend: Client, source: str, epochs: list[dict[str, Any]], zone: tzinfo) -> None:
@@ -27,14 +30,16 @@ def history_events(backend: Client, source: str, epochs: list[dict[str, Any]], z
     found = _search(backend, source, stored[epoch], wanted)
     if found.events:
         live = live_page(source)
-        st.dataframe(
-            [_row(event, zone, live) for event in found.events],
-            hide_index=True,
-            width="stretch",
-            height=420 if len(found.events) > 11 else "content",
-            placeholder="",
-            column_config=_links() if live else None,
-        )
+        fills = len(found.events) > FILLS_A_WINDOW
+        with st.container(key="kx-event-table" if fills else None, height="stretch" if fills else "content"):
+            st.dataframe(
+                [_row(event, zone, live) for event in found.events],
+                hide_index=True,
+                width="stretch",
+                height="stretch" if fills else 420 if len(found.events) > UNSCROLLED else "content",
+                placeholder="",
+                column_config=_links() if live else None,
+            )
     _pager(source, epoch, found, wanted)
 
 
