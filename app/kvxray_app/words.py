@@ -40,9 +40,9 @@ HEALTH: dict[str, str] = {
 class FigureWords:
     """How one figure is presented.
 
-    key: its name in `/api/state`. no_data: why it may have no value, idle: the same in a few words. second: key
-    of a figure shown small beside it, with its label. wide: the tile takes two places. alarm: any value above zero
-    is bad news.
+    key: its name in `/api/state`. no_data: why it may have no value, idle: the same in a few words. window_s: of how
+    many seconds it is, 0 = of this moment. second: key of a figure shown small beside it, with its label. wide: the
+    tile takes two places. alarm: any value above zero is bad news.
     """
 
     key: str
@@ -50,6 +50,7 @@ class FigureWords:
     meaning: str
     no_data: str
     idle: str
+    window_s: int = 0
     second: str | None = None
     second_label: str = ""
     wide: bool = False
@@ -84,14 +85,16 @@ FIGURES: tuple[FigureWords, ...] = (
         "Prefix hit rate",
         "Prompt tokens found in the prefix cache, of those looked up in the last 60 seconds.",
         "No prompt was looked up in the last 60 seconds.",
-        "no prompt in 60 s",
+        "no prompt",
+        window_s=60,
     ),
     FigureWords(
         "evictions_per_s",
         "Evictions",
         "Cached blocks given up for new ones, each second, over the last 10 seconds.",
         "No events in the last 10 seconds.",
-        "no events in 10 s",
+        "no events",
+        window_s=10,
         second="allocations_per_s",
         second_label="allocated",
     ),

@@ -91,6 +91,9 @@ class StateView(Answer):
     engine_time: Time = Field(
         description="The newest time that the engine told, by events or heartbeats: ages are counted from it."
     )
+    watched_since: Time | None = Field(
+        description="Since when its events are followed, or the last minute's: rates and ratios are of no time before."
+    )
     usable_blocks: int = Field(description="Blocks that can hold tokens: all but the null block.")
     block_size: int = Field(description="Tokens a block.")
     bytes_per_block: int = Field(description="Bytes a block; 0 where the source does not say.")

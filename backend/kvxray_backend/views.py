@@ -56,6 +56,7 @@ def state_view(live: LiveState) -> StateView | None:
             step=block_map.step,
             time=iso_time(live.state_ns),
             engine_time=iso_time(reading.now_ns),
+            watched_since=iso_time_or_none(live.windows.watched_from_ns),
             usable_blocks=descriptor.usable_blocks,
             block_size=descriptor.block_size,
             bytes_per_block=descriptor.bytes_per_block,

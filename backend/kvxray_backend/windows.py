@@ -66,6 +66,11 @@ class EventWindows:
         self._samples.clear()
         self._behind_ns = self._event_ns = 0
 
+    @property
+    def watched_from_ns(self) -> int | None:
+        """Since when, by the clock of the engine as it is now; None where nothing was told yet."""
+        return self._watched_from_ns - self._behind_ns if self._samples else None
+
     def note(self, t_ns: int, totals: EventTotals) -> None:
         """The totals as they were at the time `t_ns` of an event. Events come in order."""
         if self._samples and t_ns < self._event_ns - SET_BACK_NS:

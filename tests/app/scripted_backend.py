@@ -75,6 +75,7 @@ class ScriptedBackend:
         self.resize(num_blocks)
         self.epoch, self.seq = 1, 100
         self.engine_time = "2026-01-01T00:02:00.000Z"
+        self.watched_since = "2026-01-01T00:00:00.000Z"
         self.joined = True
         self.source_state = "connected"
         self.requests: list[dict[str, Any]] = []
@@ -158,6 +159,7 @@ class ScriptedBackend:
             "seq": f"{self.epoch}.{self.seq}",
             "time": f"2026-01-01T00:{self.seq // 60 % 60:02d}:{self.seq % 60:02d}.000Z",
             "engine_time": self.engine_time,
+            "watched_since": self.watched_since,
             "usable_blocks": self.num_blocks - 1,
             "block_size": self.block_size,
             "bytes_per_block": 2048,

@@ -60,6 +60,22 @@ def test_figure_without_value_is_a_dash_with_a_reason_never_zero(
     assert "Not observable" in page.evaluate("inside('kpi_tiles', '.kx-tip').textContent")
 
 
+def test_a_figure_of_an_engine_just_joined_says_since_when_it_is_watched(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    backend.figures = {"hit_rate": figure(None, "ratio"), "evictions_per_s": figure(None, "per_second")}
+    backend.engine_time, backend.watched_since = "2026-01-01T00:01:00.000Z", "2026-01-01T00:00:48.000Z"
+    mount("kpi_tiles")
+    since = page.evaluate("new Date('2026-01-01T00:00:48Z').toTimeString().slice(0, 8)")
+    assert tile(page, "hit_rate", ".second") == f"no prompt since {since}"
+    assert tile(page, "evictions_per_s", ".second") == "no events in 10 s"
+    page.evaluate("inside('kpi_tiles', '[data-key=hit_rate]').focus()")
+    assert f"It has been watched since {since} only." in page.evaluate("inside('kpi_tiles', '.kx-tip').textContent")
+    backend.engine_time = "2026-01-01T00:01:48.000Z"
+    backend.send_summary()
+    page.wait_for_function("inside('kpi_tiles', '[data-key=hit_rate] .second').textContent === 'no prompt in 60 s'")
+
+
 def test_blocks_tokens_and_bytes_are_one_switch(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
     backend.set_block(1, 4, 1, 16)
     backend.figures = {"used": figure(0.125, "ratio"), "leaked": figure(1, "blocks")}

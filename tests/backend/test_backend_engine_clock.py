@@ -90,6 +90,14 @@ def test_ages_are_counted_from_the_time_the_clock_tells_now() -> None:
     assert np.frombuffer(made[1], "<u4", 3, HEADER.size)[1:].tolist() == [AGE_UNKNOWN, 500]
 
 
+def test_since_when_an_engine_is_watched_is_told_by_its_clock_as_it_is_now() -> None:
+    _, live = set_back()
+    state = state_view(live)
+    assert state is not None
+    # How long it was from the last event before to the first after, nobody knows: it counts as no time.
+    assert (state.watched_since, state.engine_time) == ("2027-01-15T07:00:04.000Z", "2027-01-15T07:00:09.000Z")
+
+
 def test_no_figure_takes_what_happened_before_for_news_of_the_last_minute() -> None:
     story, live = set_back()
     assert live.block_map is not None

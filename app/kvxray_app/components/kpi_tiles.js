@@ -3,7 +3,7 @@
 
 import { capacityLines, capacityWords } from "./capacity.js";
 import { el, setAttribute, setText } from "./elements.js";
-import { NO_DATA, count, percent, plural, rate, seconds } from "./format.js";
+import { NO_DATA, count, percent, plural, rate, seconds, timeOfDay } from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 import { Sparkline } from "./sparkline.js";
 import { StateBar } from "./state_bar.js";
@@ -63,7 +63,7 @@ class KpiTiles extends LiveView {
     const [value, unit] = written(figure, state);
     setText(tile.value, value);
     setText(tile.unit, unit);
-    setText(tile.second, figure?.value == null ? idleWords(tile, figure) : this.#second(tile, figure, state));
+    setText(tile.second, figure?.value == null ? idleWords(tile, figure, state) : this.#second(tile, figure, state));
     setAttribute(tile.mark, "data-certainty", figure?.value == null ? "none" : figure.certainty);
     setAttribute(tile.taint, "hidden", !figure?.taints?.length);
     setAttribute(tile.node, "data-alarm", tile.words.alarm && figure?.value > 0);
@@ -108,7 +108,9 @@ class KpiTiles extends LiveView {
   }
 
   #explain({ words }) {
-    const figure = this.feed.summary?.state?.figures[words.key];
+    const state = this.feed.summary?.state;
+    const figure = state?.figures[words.key];
+    const since = figure && watchedSince(words, state);
     const findings = new Map(
       (this.feed.summary?.findings ?? []).map((finding) => [finding.id, finding.sentence]),
     );
@@ -119,6 +121,7 @@ class KpiTiles extends LiveView {
       words.label,
       words.meaning,
       reason,
+      since ? `It has been watched since ${since} only.` : "",
       figure ? this.data.words.certainties[figure.certainty] : "",
       figure?.value == null ? "" : this.feed.isPast ? COURSE_BEFORE : COURSE,
       ...(words.key === "used" ? capacityLines(this.#about()) : []),
@@ -128,9 +131,16 @@ class KpiTiles extends LiveView {
 }
 
 // Why a figure has no value, in a few words; the tooltip has the sentence.
-function idleWords(tile, figure) {
+function idleWords({ words }, figure, state) {
   if (figure?.certainty === "not_observable") return "this source does not tell";
-  return figure ? tile.words.idle : "";
+  if (!figure || !words.window_s) return figure ? words.idle : "";
+  const since = watchedSince(words, state);
+  return `${words.idle} ${since ? `since ${since}` : `in ${words.window_s} s`}`;
+}
+
+// Since when its window was watched, where that is less than all of it; else "".
+function watchedSince({ window_s: window }, { engine_time: now, watched_since: since }) {
+  return since && Date.parse(now) - Date.parse(since) < window * 1000 ? timeOfDay(since) : "";
 }
 
 // A figure as [number, unit]; blocks follow the switch between blocks, tokens and bytes.
