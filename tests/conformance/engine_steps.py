@@ -54,7 +54,7 @@ def _blocks(operation: Any) -> list[int]:
     if name not in _BUILT:
         raise NotBuilt(f"the operation {name} of an engine")
     named = arguments[1] if name == "alloc" and len(arguments) == 2 else arguments[:1]
-    is_right = len(arguments) == _BUILT[name] and all(type(one) is int and 0 < one < 1 << 20 for one in named)
+    is_right = len(arguments) == _BUILT[name] and all(type(one) is int and 0 <= one < 1 << 20 for one in named)
     if not is_right:
         raise BadInput(f"{str(operation)[:80]!r} is no operation of an engine.")
     return list(named)

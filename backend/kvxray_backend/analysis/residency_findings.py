@@ -122,7 +122,9 @@ def unreachable_findings(place: Place, fold: ResidencyMap, told: Collection[int]
             f"{counted(num, 'block')} cached on {pool.name} can be reached by no prompt: a block before "
             f"{'it' if num == 1 else 'each'} is gone.",
             where,
-            subjects=Subjects(hashes=tuple(_hash_text(fold, ordinal) for ordinal in ordinals[:MAX_UNREACHABLE].tolist())),
+            subjects=Subjects(
+                hashes=tuple(_hash_text(fold, ordinal) for ordinal in ordinals[:MAX_UNREACHABLE].tolist())
+            ),
             numbers={"blocks": num},
             certainty="exact" if fold.known else "derived",
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Final
 
@@ -21,10 +21,12 @@ class HashesByTokens:
     def __init__(self) -> None:
         self._hashes: dict[bytes, bytes | None] = {}
 
-    def note(self, digest: bytes, block_hash: bytes) -> None:
-        known = self._hashes.pop(digest, block_hash)
-        self._hashes[digest] = block_hash if known == block_hash else None
-        if len(self._hashes) > MAX_DIGESTS:
+    def note(self, digests: Sequence[bytes], hashes: Sequence[bytes]) -> None:
+        """One digest for each hash, or none at all."""
+        for digest, block_hash in zip(digests, hashes, strict=False):
+            known = self._hashes.pop(digest, block_hash)
+            self._hashes[digest] = block_hash if known == block_hash else None
+        while len(self._hashes) > MAX_DIGESTS:
             del self._hashes[next(iter(self._hashes))]
 
     def clear(self) -> None:

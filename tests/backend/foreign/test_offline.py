@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.findings_list import MAX_OF_A_KIND
@@ -11,6 +13,7 @@ from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_backend.sources.foreign.offline import OfflineSession
 from kvxray_backend.sources.foreign.told import Batch, Hash, Moved, Place, Removed, Stored, Told
 
+from tests.backend.foreign.mutated import IN_BYTES, IN_PARTS
 from tests.backend.foreign.payloads import RECORDINGS, frames, packed, removed, stored
 
 SECOND = 1_000_000_000
@@ -213,3 +216,22 @@ def test_a_recording_of_a_real_engine_breaks_no_law(path) -> None:
     session.check_integrity()
     assert {finding.kind for finding in session.findings()} <= {"sparse_group", "unreachable_resident"}
     assert all(source.confidence == "exact" for source in session.sources)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_mutated_payloads_in_any_order_stop_nothing(seed: int) -> None:
+    choose = random.Random(seed)
+    whole = [payload for path in RECORDINGS for payload in frames(path)]
+    session = OfflineSession(b"key", hold_for_replay=seed % 2 == 0)
+    seq, begin = choose.choice([0, 5, 1 << 41, (1 << 64) - 3]), choose.randrange(len(whole))
+    for number in range(40):
+        payload = whole[(begin + number) % len(whole)]
+        if choose.random() < 0.4:
+            payload = choose.choice(choose.choice([IN_BYTES, IN_PARTS]))(payload, choose.choice(whole), False, choose)
+        session.feed(choose.choice("aab"), TOPIC, seq, payload, number * SECOND)
+        seq = max(0, seq + choose.choice([1, 1, 1, 2, 0, -1, 7])) % (1 << 64)
+    session.advance(1_000 * SECOND)
+    session.finish()
+    session.check_integrity()
+    assert {finding.source for finding in session.findings()} <= {source.name for source in session.sources}
+    assert "stale_stream" in {finding.kind for finding in session.findings()}

@@ -38,7 +38,7 @@ from kvxray_backend.sources.foreign.late_clear import without_late_clears
 from kvxray_backend.sources.foreign.media import tier_of
 from kvxray_backend.sources.foreign.ordered_stream import Delivery
 from kvxray_backend.sources.foreign.placed_removals import with_media
-from kvxray_backend.sources.foreign.told import Batch, Cleared
+from kvxray_backend.sources.foreign.told import Batch, Cleared, Stored
 from kvxray_backend.sources.privacy import NameFilter
 
 Confidence = Literal["exact", "degraded", "stale"]
@@ -168,10 +168,9 @@ class FollowedSource:
             return
         for message in interned.messages:
             self.fold.apply(message)
-        for ordinal, digest in interned.token_digests:
-            block_hash = self.fold.hash_bytes(ordinal)
-            if block_hash is not None:
-                self._by_tokens.note(digest, block_hash)
+        for event in batch.events:
+            if isinstance(event, Stored):
+                self._by_tokens.note(event.token_digests, event.hashes)
         for fault in _without_second_names(self.fold.take_faults()):
             self._note_fault(fault)
         if is_reset and (is_late or (self._silent_s and found.begins_with_a_reset(batch.events))):
