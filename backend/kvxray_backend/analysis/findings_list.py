@@ -31,6 +31,14 @@ class FindingsList:
     def open(self) -> tuple[Finding, ...]:
         return tuple(finding for finding in self._by_id.values() if finding.state == "open")
 
+    def is_full(self, kind: str) -> bool:
+        """Whether no other finding of that kind is kept: what is found then need only be counted."""
+        return self._kept[kind] >= MAX_OF_A_KIND
+
+    def count(self, kind: str) -> None:
+        """One more that is not kept."""
+        self.times[kind] += 1
+
     def note(self, finding: Finding) -> None:
         """One that was found before keeps its beginning, and is counted."""
         self.times[finding.kind] += 1

@@ -194,7 +194,10 @@ class FollowedSource:
         is_parents = fault.kind in ("orphan_parent", "store_on_missing_parent")
         if is_parents and len(self._missing_parents) < MAX_MISSING_PARENTS:
             self._missing_parents.add(fault.ordinal)
-        self.findings.note(fault_finding(self.place, fault, self.fold))
+        if self.findings.is_full(fault.kind):
+            self.findings.count(fault.kind)  # a hostile stream breaks thousands of laws a batch
+        else:
+            self.findings.note(fault_finding(self.place, fault, self.fold))
 
     def _note_oddities(self, batch: Batch) -> None:
         odd = batch.oddities
