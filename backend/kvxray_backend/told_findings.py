@@ -5,11 +5,12 @@ to every page twice a second, and beside one block or request.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import chain, zip_longest
 from typing import Final
 
 from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.analysis.leaks import holder_of
 
 MOST_TOLD: Final = 100
 
@@ -28,9 +29,15 @@ def the_most_telling(findings: Sequence[Finding], limit: int = MOST_TOLD) -> lis
     return [finding for finding in findings if finding.id in chosen]
 
 
-def about_block(findings: Iterable[Finding], block_id: int) -> list[Finding]:
-    """Those that speak of a block."""
-    return the_most_telling([finding for finding in findings if block_id in finding.subjects.blocks])
+def about_block(findings: Iterable[Finding], block_id: int, leaking: Set[int]) -> list[Finding]:
+    """Those that speak of a block. leaking: the holders it leaks with; a leak lists the first thousand blocks only."""
+    return the_most_telling(
+        [
+            finding
+            for finding in findings
+            if block_id in finding.subjects.blocks or (finding.kind == "leak" and holder_of(finding) in leaking)
+        ]
+    )
 
 
 def about_request(findings: Iterable[Finding], request_id: str) -> list[Finding]:

@@ -194,6 +194,7 @@ def block_view(live: LiveState, block_id: int, history: Iterable[EventRow]) -> B
         is_unknown = block_map.state[block_id] == BlockState.unknown
         allocated, last = int(block_map.t_alloc[block_id]), int(block_map.t_last[block_id])
         spoils = SPOILS_UNKNOWN_BLOCKS if is_unknown else SPOILS_BLOCKS
+        leaking = {leak.holder for leak in live.leaks}
         spoils_holders = spoils if block_map.holders_known else SPOILS_UNKNOWN_BLOCKS
 
         def figure(value: float | None, unit: Unit) -> Figure:
@@ -215,7 +216,7 @@ def block_view(live: LiveState, block_id: int, history: Iterable[EventRow]) -> B
             idle_s=figure(age_s(reading.now_ns, last), "seconds"),
             history=event_views(history, reading.epoch),
             taints=tuple(finding.id for finding in live.findings if finding.kind in spoils_holders),
-            findings=about_block(live.findings, block_id),
+            findings=about_block(live.findings, block_id, leaking.intersection(block_map.holders_of(block_id))),
         )
 
 

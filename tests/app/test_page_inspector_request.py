@@ -112,6 +112,20 @@ def test_a_leak_and_its_finding_are_told(page: Page, backend: ScriptedBackend, m
     assert page.evaluate(f"{SHOWN}.querySelectorAll('.about li').length") == 1
 
 
+def test_a_block_beyond_those_that_a_leak_lists_tells_of_it_as_the_api_does(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    leak = {**finding("f1", "Leak: request agent-1."), "epoch": 1, "seq0": 30, "numbers": {"blocks": 1200}}
+    other = {**finding("f2", "Leak: request agent-2."), "epoch": 1, "seq0": 31, "numbers": {"blocks": 2}}
+    backend.findings = [leak, other]
+    backend.answers["blocks/5"] = {**block_answer(5), "findings": [leak]}
+    open_at(page, backend, "block=5")
+    mount("inspector")
+    page.wait_for_function(f"{SHOWN}.querySelector('.about li')")
+    assert page.evaluate(f"{SHOWN}.querySelector('.about').innerText").startswith("Leak: request agent-1.")
+    assert page.evaluate(f"{SHOWN}.querySelectorAll('.about li').length") == 1
+
+
 def test_from_a_request_to_its_block_and_back(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
     backend.set_block(3, ACTIVE, 1, 16)
     request_answer(backend)

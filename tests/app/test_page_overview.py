@@ -165,7 +165,13 @@ def test_nobody_to_follow_is_said(page: Page, backend: ScriptedBackend, mount: M
 
 
 def test_findings_are_links_to_their_moments(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
-    found = {"id": "f", "severity": "critical", "sentence": "<b>A leak.</b>", "time": "2026-01-01T00:00:00.000Z"}
+    found = {
+        "id": "f",
+        "severity": "critical",
+        "sentence": "<b>A leak.</b>",
+        "time": "2026-01-01T00:00:00.000Z",
+        "subjects": {"requests": []},
+    }
     show(backend, mount, engine("demo", findings=[{**found, "kind": "leak", "epoch": 2, "seq1": 40}]))
     wait_for(page, "[data-key=findings] .sentence", "<b>A leak.</b>")
     assert page.evaluate("inside('overview', '[data-key=findings] a').href") == f"{backend.url}/?source=demo&at=2.40"
@@ -175,7 +181,8 @@ def test_findings_are_links_to_their_moments(page: Page, backend: ScriptedBacken
 
 def test_of_thousands_of_findings_the_true_number_is_told(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
     base = {"severity": "critical", "sentence": "A leak.", "time": "2026-01-01T00:00:00.000Z", "kind": "leak"}
-    found = [{**base, "id": f"f{at}", "epoch": 2, "seq1": 40} for at in range(100)]
+    about = {"epoch": 2, "seq1": 40, "subjects": {"requests": []}}
+    found = [{**base, **about, "id": f"f{at}"} for at in range(100)]
     leaky = engine("leaky", findings=found, num_findings=5000)
     show(backend, mount, leaky, engine("sound", findings=found[:1], num_findings=1))
     wait_for(page, "[data-key=findings] .panel-head span", "100 of 5,000 listed")

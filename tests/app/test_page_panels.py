@@ -266,6 +266,39 @@ def test_finding_is_a_sentence_that_shows_its_blocks(page: Page, backend: Script
     page.wait_for_function("inside('findings_banner', '.findings').hidden")
 
 
+def test_an_id_that_turns_the_direction_of_text_turns_nothing_beside_it(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    turned = "\u202eagent"
+    sentence = f"Leak: request {turned} holds 2 blocks."
+    backend.findings = [{**finding("f1", sentence), "subjects": {"blocks": [3, 4], "requests": [turned]}}]
+    mount("findings_banner")
+    page.wait_for_function("inside('findings_banner', '.sentence bdi')")
+    # Where "Leak" and "blocks" are painted: the one before, the other after the id.
+    places = page.evaluate(
+        """text => {
+        const walker = document.createTreeWalker(inside('findings_banner', '.sentence'), NodeFilter.SHOW_TEXT);
+        const left = {};
+        while (walker.nextNode()) for (const word of ["Leak", "agent", "blocks"]) {
+            const at = walker.currentNode.data.indexOf(word);
+            if (at < 0) continue;
+            const range = document.createRange();
+            range.setStart(walker.currentNode, at);
+            range.setEnd(walker.currentNode, at + word.length);
+            left[word] = range.getBoundingClientRect().left;
+        }
+        return [left, inside('findings_banner', '.sentence').firstChild.textContent === text];
+    }""",
+        sentence,
+    )
+    left, is_whole = places
+    assert left["Leak"] < left["agent"] < left["blocks"]
+    assert is_whole
+    mount("block_map")
+    page.evaluate("inside('findings_banner', 'button.quiet-button').click()")
+    page.wait_for_function("inside('block_map', '.lit').textContent.startsWith('leak ·')")
+
+
 def test_of_thousands_of_findings_the_true_number_is_told(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
     mount("findings_banner")
     backend.findings = [finding(f"f{at}", sentence=f"Request {at} still holds 2 blocks.") for at in range(100)]

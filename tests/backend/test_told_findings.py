@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from kvxray_backend import views
 from kvxray_backend.analysis.finding import Finding, Subjects
+from kvxray_backend.analysis.leaks import find_leaks
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.request_table_view import request_view
 from kvxray_backend.told_findings import MOST_TOLD, the_most_telling
+from kvxray_engine.stream.holder_ends import EngineTime
+from kvxray_engine.stream.schema import Kind
 
 from tests.backend.told import Story
 
@@ -48,6 +51,26 @@ def test_a_block_and_a_request_tell_their_own_findings_whatever_a_summary_leaves
     request = request_view(live, "r3")
     assert request is not None
     assert [one.id for one in request.findings] == ["leak:3"]
+
+
+def test_a_block_beyond_the_thousand_that_a_leak_lists_tells_of_it_too() -> None:
+    story = Story(num_blocks=1300)
+    story.arrive("hoarder")
+    story.allocate("hoarder", *range(1, 1201))
+    story.arrive("alive")
+    story.allocate("alive", 1201)
+    story.end("hoarder", Kind.RequestAborted)
+    story.step(seconds=10)
+    live = LiveState("told")
+    live.begin(1, story.map)
+    leaks = find_leaks(story.map, EngineTime(story.clock.now, story.step_number + 5, False))
+    live.mark_leaks(leaks)
+    live.findings = tuple(leak.finding("told", 1, 1, story.clock.now) for leak in leaks)
+    assert 1200 not in live.findings[0].subjects.blocks
+    for block_id, told in ((1, ["leak:told:1:0"]), (1200, ["leak:told:1:0"]), (1201, [])):
+        block = views.block_view(live, block_id, [])
+        assert block is not None
+        assert [one.id for one in block.findings] == told
 
 
 def leaking(number: int) -> LiveState:

@@ -4,7 +4,7 @@
 
 import { factsOf } from "./block_facts.js";
 import { Comparison } from "./comparison.js";
-import { el, setAttribute, setText } from "./elements.js";
+import { el, setAttribute, setText, setWords } from "./elements.js";
 import { onEscape } from "./escape_key.js";
 import { count, plural } from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
@@ -154,7 +154,7 @@ class BlockMap extends LiveView {
     setAttribute(this.lit, "hidden", !lit);
     setAttribute(this.help, "hidden", Boolean(lit));
     this.#drawHelp();
-    if (lit) setText(this.lit, `${lit.label} · ${plural(lit.blocks.length, "block")}  ×`);
+    if (lit) setWords(this.lit, `${lit.label} · ${plural(lit.blocks.length, "block")}  ×`, [lit.label]);
   }
 
   #drawHelp() {

@@ -26,6 +26,25 @@ export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
+/**
+ * Set running text in which `names` may stand, given by others: one that is written from right to left, or turns the
+ * direction of text, does so to itself alone.
+ */
+export function setWords(node, text, names) {
+  if (node.textContent !== text) node.replaceChildren(...isolated(text, names));
+}
+
+const TURNS = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}\p{Bidi_Control}]/u;
+
+function isolated(text, names) {
+  const turning = names.filter((name) => TURNS.test(name)).sort((a, b) => b.length - a.length);
+  const around = (part, name) =>
+    typeof part === "string"
+      ? part.split(name).flatMap((piece, at) => (at ? [el("bdi", {}, name), piece] : [piece]))
+      : [part];
+  return turning.reduce((parts, name) => parts.flatMap((part) => around(part, name)), [text]);
+}
+
 /** Set or remove (null, false) an attribute only when it differs. */
 export function setAttribute(node, name, value) {
   if (value == null || value === false) {

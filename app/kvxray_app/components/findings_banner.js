@@ -1,7 +1,7 @@
 // What is wrong right now, as sentences: open findings, the worst first. Empty, and without height, when
 // nothing is.
 
-import { el, reconcile, setAttribute, setText } from "./elements.js";
+import { el, reconcile, setAttribute, setText, setWords } from "./elements.js";
 import { count, plural, timeOfDay } from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 
@@ -86,7 +86,7 @@ function patchRow(node, finding, isPast) {
   setAttribute(node.lastChild, "hidden", finding.subjects.blocks.length === 0);
   setText(node.children[2], `since ${timeOfDay(finding.time)}`);
   const [sentence, advice] = node.children[1].children;
-  setText(sentence, finding.sentence);
+  setWords(sentence, finding.sentence, finding.subjects.requests);
   setText(advice, ADVICE[finding.kind] && !isPast ? ` ${ADVICE[finding.kind]}` : "");
 }
 

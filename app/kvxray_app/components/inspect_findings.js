@@ -2,9 +2,12 @@
 // does. Summaries tell them as they are now; where there are too many for a summary, what the API says of the inspected
 // has the rest.
 
-import { el, reconcile, setAttribute, setText } from "./elements.js";
+import { el, reconcile, setAttribute, setWords } from "./elements.js";
 import { timeOfDay } from "./format.js";
 import { momentLink } from "./inspect_lists.js";
+
+// Lists of blocks end after the first thousand: whether it speaks of a later one, the API knows.
+const isCut = ({ subjects, numbers }) => (numbers?.blocks ?? 0) > subjects.blocks.length;
 
 export class SubjectFindings {
   constructor(frame) {
@@ -17,7 +20,8 @@ export class SubjectFindings {
    * the API told with it. */
   draw(isAbout, answered) {
     const { findings: told = [], num_findings: all = 0 } = this.frame.feed.summary ?? {};
-    const newest = told.filter(({ subjects }) => isAbout(subjects));
+    const named = new Set((answered ?? []).map(({ id }) => id));
+    const newest = told.filter((one) => isAbout(one.subjects) || (isCut(one) && named.has(one.id)));
     const ids = new Set(newest.map(({ id }) => id));
     const others = told.length < all ? (answered ?? []).filter(({ id }) => !ids.has(id)) : [];
     const findings = [...newest, ...others];
@@ -27,7 +31,7 @@ export class SubjectFindings {
       findings,
       ({ id }) => id,
       (finding) => this.#make(finding),
-      (node, finding) => setText(node.firstChild, finding.sentence),
+      (node, { sentence, subjects }) => setWords(node.firstChild, sentence, subjects.requests),
     );
   }
 

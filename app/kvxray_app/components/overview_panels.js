@@ -1,6 +1,6 @@
 // The panels below the verdict: figures in groups, the pool as a bar and in three units, and the stream's health.
 
-import { el, reconcile, setAttribute, setText } from "./elements.js";
+import { el, reconcile, setAttribute, setText, setWords } from "./elements.js";
 import { NO_DATA, count, size, timeOfDay } from "./format.js";
 import { drawFigure, explainFigure, figureRow } from "./overview_figures.js";
 import { pageUrl } from "./overview_links.js";
@@ -153,7 +153,7 @@ export class FindingsPanel {
       (node, finding) => {
         setAttribute(node, "data-severity", finding.severity);
         setText(node.children[0], timeOfDay(finding.time));
-        setText(node.children[1], finding.sentence);
+        setWords(node.children[1], finding.sentence, finding.subjects.requests);
         setAttribute(
           node.children[1],
           "href",
