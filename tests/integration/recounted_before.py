@@ -78,8 +78,8 @@ class LifeSoFar:
         return [used[-1] for used in ends if used]
 
     def watched_s(self) -> int:
-        """Since the first event, at most a day: no life here is quiet for as long as that."""
-        return min(DAY, self.now_s - second_of(self.events[0]))
+        """Since the first event of the last day."""
+        return self.now_s - min(second_of(event) for event in self.events if second_of(event) >= self.now_s - DAY)
 
 
 EXACT: Final[dict[str, Callable[[LifeSoFar], Number]]] = {
