@@ -268,11 +268,55 @@ def test_cases_are_streams_of_their_own_with_their_own_settings(said: Say, tmp_p
         {"ctl": "silence", "seconds": 90},
     ]
     cases = [{"id": "X1", "steps": steps, "store_semantics": one} for one in ("copies", "reuse", "unknown")]
-    (tmp_path / "cases.jsonl").write_bytes(b"\n".join(written(*cases)).replace(b"X1", b"X2", 1))
+    (tmp_path / "cases.jsonl").write_bytes(b"\n".join(written(*cases)))
     assert "3 steps of cases left out that are no batches of events." in said(tmp_path / "cases.jsonl")
     streams = stream_list(said(tmp_path / "cases.jsonl", "--json"))
-    assert [stream["name"] for stream in streams] == ["case X2, source 'e0'", "case X1, source 'e0'"]
-    assert (streams[0]["media"][0]["certain"], streams[0]["store_semantics"]) == (1, "copies")
+    assert [stream["name"] for stream in streams] == ["case X1, source 'e0'"] * 3
+    names = ("certain", "maybe", "copies", "tokens_certain", "tokens_maybe")
+    assert [[stream["media"][0][name] for name in names] for stream in streams] == [
+        [1, 0, 1, 4, 0],
+        [0, 0, 0, 0, 0],
+        [0, 1, 1, 0, 4],
+    ]
+    assert "GPU         0       1        0      1       1  0 to 4\n" in said(tmp_path / "cases.jsonl")
+
+
+def case_of(*batches: list[dict[str, Any]]) -> bytes:
+    steps = [{"src": "e0", "rank": 0, "seq": seq, "ts": float(seq), "ev": batch} for seq, batch in enumerate(batches)]
+    return written({"id": "X1", "steps": steps})[0]
+
+
+def test_findings_are_counted_however_many_and_three_are_told(said: Say, tmp_path: Path) -> None:
+    orphans = [stored(number, parent=number + 10_000) for number in range(1_500)]
+    (tmp_path / "cases.jsonl").write_bytes(case_of(orphans))
+    text = said(tmp_path / "cases.jsonl")
+    assert "  findings        warning: orphan_parent, 1,500 times\n" in text
+    assert text.count("which was never told of.") == 3
+
+
+def test_blocks_that_are_cut_off_are_counted(said: Say, tmp_path: Path) -> None:
+    branches = [stored(number, parent=1) for number in range(2, 152)]
+    removed = {"type": "BlockRemoved", "block_hashes": [1]}
+    (tmp_path / "cases.jsonl").write_bytes(case_of([stored(1), *branches], [removed]))
+    text = said(tmp_path / "cases.jsonl")
+    assert "info: unreachable_resident, once\n" in text
+    assert "150 blocks cached on GPU can be reached by no prompt" in text
+    assert "150 chains from 0 roots, the longest of 1 block; 150 pieces cut off" in text
+
+
+def test_batches_that_overtook_each_other_are_put_in_order(said: Say, tmp_path: Path) -> None:
+    lines = lines_of(EVICTION)
+    lines[5], lines[6] = lines[6], lines[5]
+    (tmp_path / "swapped.jsonl").write_bytes(b"".join(lines))
+    assert stream_list(said(tmp_path / "swapped.jsonl", "--json")) == stream_list(said(EVICTION, "--json"))
+
+
+def test_of_many_streams_the_first_are_told_in_words_and_all_in_json(said: Say, tmp_path: Path) -> None:
+    frame = json.loads(lines_of(EVICTION)[0])
+    frames = [{**frame, "topic": f"engine-{number}"} for number in range(70)]
+    (tmp_path / "many.jsonl").write_bytes(b"\n".join(written(*frames)))
+    assert "… and 6 more streams: --json tells of all.\n" in said(tmp_path / "many.jsonl")
+    assert len(stream_list(said(tmp_path / "many.jsonl", "--json"))) == 70
 
 
 def test_names_from_outside_command_no_terminal(said: Say, tmp_path: Path) -> None:

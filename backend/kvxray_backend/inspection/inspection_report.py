@@ -54,12 +54,11 @@ class CapacityReport(Struct, frozen=True):
 
 
 class FindingReport(Struct, frozen=True):
-    """Findings of a kind: how many (is_at_least: there may be more), and what the first of them say."""
+    """Findings of a kind: how many, and what the first of them say."""
 
     kind: str
     severity: str
     count: int
-    is_at_least: bool
     sentences: tuple[str, ...]
 
 

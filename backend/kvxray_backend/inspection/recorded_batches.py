@@ -31,8 +31,9 @@ _LATEST_S: Final = float(1 << 33)
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One batch. `stream`: topic, worker or source, as people know it; `case`: the case it belongs to, else empty.
-    `encodings`: how its events were written, of msgpack. `received_ns`: Unix time, None where it was not recorded.
+    """One batch. `stream`: topic, worker or source, as people know it. `case`: name of the case it belongs to, else
+    empty; `case_line`: the line of that case, since names may repeat. `encodings`: how its events were written, of
+    msgpack. `received_ns`: Unix time, None where it was not recorded.
     """
 
     stream: str
@@ -42,6 +43,7 @@ class Recorded:
     received_ns: int | None = None
     encodings: frozenset[Encoding] = frozenset()
     case: str = ""
+    case_line: int = 0
     holds_for_replay: bool = True
     store_semantics: StoreSemantics | None = None
 
@@ -111,7 +113,7 @@ class RecordedBatches:
             case = _CASE.decode(text)
         except (msgspec.MsgspecError, RecursionError):
             return None
-        steps = [_step(case, step) for step in case.steps]
+        steps = [_step(case, self._lines.number, step) for step in case.steps]
         self.num_left_out += steps.count(None)
         return [step for step in steps if step is not None]
 
@@ -146,7 +148,7 @@ def _frame(text: bytes) -> list[Recorded] | None:
     return [Recorded(stream, frame.seq, batch, len(frame.payload), received_ns, encodings)]
 
 
-def _step(case: _Case, step: dict[str, Any]) -> Recorded | None:
+def _step(case: _Case, line: int, step: dict[str, Any]) -> Recorded | None:
     """A step through the decoder, as its engine would have sent it."""
     try:
         told = msgspec.convert(step, _Batch)
@@ -158,7 +160,7 @@ def _step(case: _Case, step: dict[str, Any]) -> Recorded | None:
     batch, encodings = _decoded(payload)
     return Recorded(
         f"source {told.src[:200]!r}", told.seq, batch, len(payload), None, encodings,
-        case.id[:64], case.hold_for_replay, case.store_semantics,
+        case.id[:64], line, case.hold_for_replay, case.store_semantics,
     )  # fmt: skip
 
 

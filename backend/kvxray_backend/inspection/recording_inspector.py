@@ -19,8 +19,8 @@ from kvxray_backend.sources.foreign.ordered_stream import Delivery
 
 MAX_STREAMS: Final = 1_024
 
-_Key = tuple[str, str]
-"""Case and stream."""
+_Key = tuple[int, str]
+"""Line of the case, and stream."""
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class RecordingInspector:
         if self._at is not None and recorded.seq > self._at:
             self.num_beyond += 1
             return
-        lanes = self._lanes.setdefault((recorded.case, recorded.stream), {})
+        lanes = self._lanes.setdefault((recorded.case_line, recorded.stream), {})
         rank = recorded.batch.rank
         if rank is None and recorded.batch.oddities.bad_events and len(lanes) == 1:
             rank = next(iter(lanes))  # a payload that is no batch tells none

@@ -177,7 +177,9 @@ def _findings(findings: tuple[FindingReport, ...]) -> Iterator[str]:
         yield from _fact("findings", "none")
         return
     for number, finding in enumerate(findings):
-        yield from _fact("findings" if not number else "", f"{finding.severity}: {finding.kind}, {_times(finding)}")
+        yield from _fact(
+            "findings" if not number else "", f"{finding.severity}: {finding.kind}, {_times(finding.count)}"
+        )
         for sentence in finding.sentences:
             yield from _wrapped(sentence, _LABEL + 4)
 
@@ -186,9 +188,8 @@ def _hashes(number: int) -> str:
     return f"{number:,} {'hash' if number == 1 else 'hashes'}"
 
 
-def _times(finding: FindingReport) -> str:
-    words = "once" if finding.count == 1 else f"{finding.count:,} times"
-    return f"at least {words}" if finding.is_at_least else words
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _fact(label: str, text: str) -> Iterator[str]:

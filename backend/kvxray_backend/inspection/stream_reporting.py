@@ -13,7 +13,6 @@ from kvxray_engine.stream.residency_state import Certainty, ResidencyState, keys
 from kvxray_engine.stream.schema import Group
 
 from kvxray_backend.analysis.finding import Finding
-from kvxray_backend.analysis.residency_findings import MAX_UNREACHABLE
 from kvxray_backend.inspection.inspection_report import (
     CapacityReport,
     FindingReport,
@@ -93,8 +92,7 @@ def grouped(findings: Sequence[Finding], times: Mapping[str, int]) -> tuple[Find
     for kind, found in by_kind.items():
         severity = min((finding.severity for finding in found), key=_SEVERITIES.index)
         sentences = tuple(dict.fromkeys(finding.sentence for finding in found))[:MAX_SENTENCES]
-        is_at_least = kind == "unreachable_resident" and len(found) >= MAX_UNREACHABLE
-        reports.append(FindingReport(kind, severity, max(times.get(kind, 0), len(found)), is_at_least, sentences))
+        reports.append(FindingReport(kind, severity, max(times.get(kind, 0), len(found)), sentences))
     return tuple(sorted(reports, key=lambda report: _SEVERITIES.index(report.severity)))
 
 
