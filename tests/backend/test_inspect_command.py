@@ -347,7 +347,8 @@ def test_a_payload_that_is_no_batch_is_told_and_not_taken_for_lost(said: Say, tm
     lines = lines_of(EVICTION)
     lines[7] = json.dumps({**json.loads(lines[7]), "payload_b64": "wf8="}).encode() + b"\n"
     (tmp_path / "odd.jsonl").write_bytes(b"".join(lines))
-    stream = stream_of(said(tmp_path / "odd.jsonl", "--json"))
+    (stream,) = stream_list(said(tmp_path / "odd.jsonl", "--json"))
+    assert (stream["rank"], stream["num_batches"]) == (0, 25)
     assert kinds_of(stream)["unknown_or_partial_event"] == 1
     assert "seq_gap" not in kinds_of(stream)
 
