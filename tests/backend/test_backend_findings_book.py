@@ -116,6 +116,6 @@ def test_a_finding_survives_the_database_and_json_has_times_for_people() -> None
     assert original.model_dump(mode="json") == {
         "id": "a", "kind": "leak", "severity": "critical", "source": "s", "epoch": 1, "seq0": 1, "seq1": 1,
         "time": "1970-01-01T00:00:00.000Z", "state": "ended", "ended_at": "1970-01-01T00:00:02.000Z",
-        "subjects": {"blocks": [1], "requests": ["r"], "hashes": [], "sources": []}, "numbers": {"blocks": 1}, "certainty": "exact",
-        "sentence": "over after 2 s", "mark": "",
+        "subjects": {"blocks": [1], "requests": ["r"], "hashes": [], "sources": []},
+        "numbers": {"blocks": 1}, "certainty": "exact", "sentence": "over after 2 s", "mark": "",
     }  # fmt: skip
