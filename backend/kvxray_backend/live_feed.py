@@ -26,7 +26,7 @@ from kvxray_backend.block_order_frame import order_frame
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.snapshot_cache import CachedSnapshot, Encoding, SnapshotCache
 
-TICK_S: Final = 0.03
+TICK_S: Final = 0.028
 MADE_UP_TICKS: Final = 3
 SUMMARY_S: Final = 0.5
 IDLE_SUMMARY_S: Final = 2.0
