@@ -1,6 +1,6 @@
 """The live feed of one source: every frame is encoded once and goes to all viewers; without viewers nothing is done.
 
-Some thirty-five times a second what changed becomes one delta; twice a second, or every two seconds while nothing happens, a
+Up to 35 times a second what changed becomes one delta; twice a second, or every two seconds while nothing happens, a
 summary follows. A viewer that cannot keep up is closed with 1013 and comes again. The last deltas are kept for half a
 second, so that a viewer whose snapshot came from the cache still gets every delta after it.
 """
