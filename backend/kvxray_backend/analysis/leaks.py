@@ -16,9 +16,9 @@ from typing import Final
 
 import numpy as np
 from kvxray_engine.stream.block_map import BlockMap
+from kvxray_engine.stream.columns import U4, distinct
 from kvxray_engine.stream.holder_ends import EngineTime, end_of, is_no_request
 from kvxray_engine.stream.schema import RequestStatus
-from numpy.typing import NDArray
 
 from kvxray_backend.analysis.finding import MAX_SUBJECTS, Finding, Subjects
 from kvxray_backend.engine_clock import age_s
@@ -35,8 +35,6 @@ _ENDED_AS: Final = {
 _BEGINS: Final = re.compile(
     r"Leak: (.+, (?:finished|aborted|failed|expired))(?= [0-9]+ s ago,|, still holds |, held )", re.DOTALL
 )
-
-U4 = NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,24 +159,24 @@ def find_leaks(block_map: BlockMap, now: EngineTime, known: Set[int] = frozenset
 def _by_holder(blocks: U4, holders: U4) -> dict[int, U4]:
     """The blocks of each holder, in order and each once. One sort for all of them: there may be thousands."""
     holds = np.unique((holders.astype(np.uint64) << np.uint64(32)) | blocks)
-    distinct, firsts = np.unique(holds >> np.uint64(32), return_index=True)
+    whose, firsts = np.unique(holds >> np.uint64(32), return_index=True)
     theirs = np.split((holds & np.uint64(0xFFFFFFFF)).astype(np.uint32), firsts[1:])
-    return dict(zip(distinct.tolist(), theirs, strict=False))
+    return dict(zip(whose.tolist(), theirs, strict=False))
 
 
 def _held_only(block_map: BlockMap, blocks: U4, holders: U4) -> tuple[U4, U4]:
     """Those of these holds whose blocks have no others."""
-    distinct, at, holds = np.unique(blocks, return_inverse=True, return_counts=True)
-    only = (holds == block_map.ref[distinct])[at]
+    held, at, holds = np.unique(blocks, return_inverse=True, return_counts=True)
+    only = (holds == block_map.ref[held])[at]
     return blocks[only], holders[only]
 
 
 def _suspects(block_map: BlockMap, holders: U4) -> list[int]:
     """Holders that have ended, or that are not requests and so must be looked at one by one."""
-    distinct = np.unique(holders)
-    ended = block_map.requests.ended(distinct)
-    others = [int(holder) for holder in distinct[~ended] if is_no_request(block_map.requests, int(holder))]
-    return sorted([*(int(holder) for holder in distinct[ended]), *others])
+    found = distinct(holders)
+    ended = block_map.requests.ended(found)
+    others = [holder for holder in found[~ended].tolist() if is_no_request(block_map.requests, holder)]
+    return sorted([*found[ended].tolist(), *others])
 
 
 def _end_of(block_map: BlockMap, holder: int, now: EngineTime, known: Set[int]) -> tuple[str, int] | None:
