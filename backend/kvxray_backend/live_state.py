@@ -234,7 +234,8 @@ class LiveState:
         with self.lock:
             if self.block_map is None or (epoch == self.epoch and seq_from == self.picture_seq):
                 return None
-            ids = np.flatnonzero(self._marked).astype(np.uint32)
+            # As truth values: numbers are searched fifteen times slower, thirty times a second under the lock.
+            ids = np.flatnonzero(self._marked.view(np.bool_)).astype(np.uint32)
             self._marked[:] = 0
             if epoch != self.epoch or len(ids) > MAX_DELTA_BLOCKS:
                 ids, seq_from = ids[:0], self.picture_seq
