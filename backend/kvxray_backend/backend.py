@@ -21,6 +21,7 @@ from kvxray_backend.analysis.inspector import Inspector
 from kvxray_backend.live_feed import LiveFeed
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.moments import Moment
+from kvxray_backend.observed.registry import ObservedEngines
 from kvxray_backend.past import PastStates
 from kvxray_backend.retention_rules import retention_of
 from kvxray_backend.settings import Settings, SourceSpec
@@ -82,7 +83,7 @@ class Source:
 
 class Backend:
     """`open`, `start`, and in the end `close`. `sources` is in the order of the settings, then those that are only
-    stored.
+    stored; `observed` are engines of others.
     """
 
     def __init__(self, settings: Settings, database: Database, log: EventLog, clock: Clock) -> None:
@@ -91,6 +92,7 @@ class Backend:
         self.log = log
         self.clock = clock
         self.sources: Mapping[str, Source] = {}
+        self.observed = ObservedEngines(database, log, clock)
         self.past = PastStates(database)
         self.keeper = RetentionKeeper(database, log, retention_of(settings), self.clock.wall_ns)
         self._started = time.monotonic()
@@ -182,6 +184,7 @@ class Backend:
         return (rows[-1].last_seq or -1) if rows else -1
 
     def _close_sources(self) -> None:
+        self.observed.close()
         for source in self._followed():
             source.close()
 
