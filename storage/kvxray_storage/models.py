@@ -258,6 +258,16 @@ bookmark: Final = sa.Table(
     sa.Index(None, "source", "at_ns"),
 )
 
+attached_engine: Final = sa.Table(
+    "attached_engine",
+    metadata,
+    # An engine of others that somebody attached on the page, and where it is (a JSON object).
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("spec", sa.Text, nullable=False),
+    sa.Column("created_ns", sa.BigInteger, nullable=False),
+    _crc(),
+)
+
 retention: Final = sa.Table(
     "retention",
     metadata,

@@ -29,6 +29,7 @@ SUMMED: Final[dict[str, tuple[str, ...]]] = {
     "rollup_1s": _ROLLUP,
     "rollup_1m": _ROLLUP,
     "bookmark": ("id", "source", "epoch", "seq", "at_ns", "note", "created_ns"),
+    "attached_engine": ("name", "spec", "created_ns"),
     "retention": ("source_id", "max_age_s", "max_bytes", "changed_ns"),
 }  # fmt: skip
 """By table: the columns that `crc` is the sum of, in this order. Never change it: what is stored has it."""

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from kvxray_storage import models
 from kvxray_storage.checking.epoch_check import EpochCheck
 from kvxray_storage.checking.fault import Fault, Verdict
-from kvxray_storage.checking.plain_tables import OF_NAMED, OF_SOURCE, check_row, check_table
+from kvxray_storage.checking.plain_tables import OF_NAMED, OF_NOBODY, OF_SOURCE, check_row, check_table
 from kvxray_storage.checking.stored_rows import Values, rows_of
 from kvxray_storage.database import Database
 from kvxray_storage.records import EpochKey
@@ -25,8 +25,8 @@ def verify(database: Database, source: str | None = None, verdict: Verdict | Non
     """Of one source, or of all. verdict: filled, and told as it goes."""
     check = _Check(database, verdict or Verdict())
     check.files()
-    if source is None:
-        check.table(models.setting)
+    for table in OF_NOBODY if source is None else ():
+        check.table(table)
     for values in check.sources(source):
         check.source(values["source_id"], _shown(values["name"]))
     for table in OF_NAMED:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 import sqlalchemy as sa
 from kvxray_storage import epoch_fold, models, pruning
+from kvxray_storage.attached_engines import AttachedEngine, keep_attached
 from kvxray_storage.bookmarks import add_bookmark
 from kvxray_storage.database import open_database
 from kvxray_storage.event_log import EventLog
@@ -53,6 +54,7 @@ def filled(make_database_url, tmp_path_factory):
         log.errand(lambda connection: pruning.keep_limits(connection, 1, {"max_age_s": 60, "changed_ns": T0_NS}))
         assert log.finding(finding_of())
     add_bookmark(database, "engine", 1, 5, T0_NS, "here it began", T0_NS)
+    keep_attached(database, AttachedEngine("east", '{"name": "east"}', T0_NS))
     patch.undo()
     yield database
     database.close()

@@ -101,6 +101,11 @@ def _bookmark(values: Values) -> str:
     return "" if values["epoch"] >= 1 and values["seq"] >= -1 else "it marks no moment that there can be"
 
 
+def _attached_engine(values: Values) -> str:
+    _OBJECT.decode(values["spec"])
+    return "it was attached before time began" if values["created_ns"] < 0 else ""
+
+
 def _rollup(span: int) -> Callable[[Values], str]:
     def check(values: Values) -> str:
         if values["t_s"] % span:
@@ -124,9 +129,12 @@ def _retention(values: Values) -> str:
 _SENSE: Final[dict[str, Callable[[Values], str]]] = {
     "source": _source, "epoch": _epoch, "name": _name, "gap": _gap, "finding": _finding, "bookmark": _bookmark,
     "rollup_1s": _rollup(1), "rollup_1m": _rollup(60), "retention": _retention,
+    "attached_engine": _attached_engine,
 }  # fmt: skip
 
 OF_SOURCE: Final = (models.rollup_1s, models.rollup_1m, models.retention)
 """Tables that are read source by source; names and gaps go with their epochs."""
+OF_NOBODY: Final = (models.setting, models.attached_engine)
+"""Tables whose rows are of no source."""
 OF_NAMED: Final = (models.finding, models.bookmark)
 """Tables whose rows name their source, which need not have a row of its own."""
