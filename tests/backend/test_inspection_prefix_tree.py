@@ -30,8 +30,7 @@ def chains(*events: Told) -> Chains:
     fold: ResidencyMap
     interning = Interning("test", NameFilter(b"test"), lambda ordinals: fold.are_gone(ordinals))
     fold = ResidencyMap(interning.descriptor)
-    for message in interning.intern(Batch(1.0, 0, events), 0, 0).messages:
-        fold.apply(message)
+    fold.apply(interning.intern(Batch(1.0, 0, events), 0, 0).message)
     return chains_of(fold, 0)
 
 

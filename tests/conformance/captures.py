@@ -100,8 +100,8 @@ class Follower:
 
     def _take(self, batch: Batch, seq: int) -> None:
         self.ranks.add(batch.rank)
-        for message in self._interning.intern(batch, seq, 0).messages:
-            self.fold.apply(decode(encode(message.header, message.columns)))
+        message = self._interning.intern(batch, seq, 0).message
+        self.fold.apply(decode(encode(message.header, message.columns)))
         self.fold.check_integrity()
         self.faults.update(fault.kind for fault in self.fold.take_faults())
 

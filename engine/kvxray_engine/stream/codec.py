@@ -56,11 +56,19 @@ class Timing:
 
 @dataclass(slots=True, eq=False)
 class Message:
-    """One decoded message. `columns` are views into the payload. `timing`: a part's, which cannot tell it by itself."""
+    """One decoded message. `columns` are views into the payload. `timing`: a part's, which cannot tell it by itself.
+    `next_seq`: the number after its last event, where numbers jump between the messages that were joined to it.
+    """
 
     header: Header
     columns: Columns
     timing: Timing | None = None
+    next_seq: int | None = None
+
+    @property
+    def end_seq(self) -> int:
+        """The number after its last event."""
+        return self.header.seq0 + self.header.n if self.next_seq is None else self.next_seq
 
 
 def encode(header: Header, columns: Columns) -> bytes:

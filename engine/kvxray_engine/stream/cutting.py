@@ -21,12 +21,15 @@ from kvxray_engine.stream.schema import Header, Kind
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Joined:
-    """The messages that were joined to one, in order: how many operations, names and hashes each has, and its step."""
+    """The messages that were joined to one, in order: how many operations, names and hashes each has, and its step.
+    `seq0`: where each one's numbers begin, if they jump; None: all follow each other.
+    """
 
     operations: NDArray[Any]
     names: NDArray[Any]
     hashes: NDArray[Any]
     step: NDArray[Any]
+    seq0: NDArray[Any] | None = None
 
 
 class _Cut(NamedTuple):
@@ -77,6 +80,22 @@ class Divisible:
         ends: I8 = np.unique(self._message_end)
         return ends[ends > 0]
 
+    def seq_at(self, position: int) -> int:
+        """The number of an event."""
+        if self._joined.seq0 is None:
+            return self.message.header.seq0 + position
+        at = int(np.searchsorted(self._message_end, position, side="right"))
+        return int(self._joined.seq0[at]) + position - (int(self._message_end[at - 1]) if at else 0)
+
+    def num_before(self, seq: int) -> int:
+        """How many of the events have numbers below `seq`."""
+        first = self.message.header.seq0
+        if self._joined.seq0 is None or seq <= first:
+            return min(max(seq - first, 0), self.num_events)
+        at = int(np.searchsorted(self._joined.seq0, seq, side="right")) - 1
+        begin = int(self._message_end[at - 1]) if at else 0
+        return min(begin + seq - int(self._joined.seq0[at]), int(self._message_end[at]))
+
     def part(self, begin: int, end: int) -> Message:
         """The events at positions begin..end-1 as a message of its own."""
         if begin == 0 and end == self.num_events:
@@ -91,7 +110,8 @@ class Divisible:
         columns.hashes = self.message.columns.hashes[hashes0:hashes1]
         whole = self._timing
         timing = Timing(whole.times[operations], whole.steps[operations], whole.begun[operations])
-        return Message(self._header(begin, end, told), columns, timing)
+        next_seq = None if self._joined.seq0 is None else self.seq_at(end - 1) + 1
+        return Message(self._header(begin, end, told), columns, timing, next_seq)
 
     def _cut(self, position: int) -> _Cut:
         at = int(np.searchsorted(self._events_end, position, side="right"))
@@ -129,13 +149,14 @@ class Divisible:
         wire_seq0 = whole.wire_seq - len(self._message_end) + 1
         return msgspec.structs.replace(
             whole,
-            seq0=whole.seq0 + begin,
+            seq0=self.seq_at(begin),
             n=end - begin,
             wire_seq=wire_seq0 + begun - 1 - (0 if is_complete else 1),
             step=int(self._joined.step[begun - 1]),
             req0=whole.req0 + names0,
             names=whole.names[names0:names1],
             hash0=whole.hash0 + int(self._hashes_told[told[0]]),
+            descriptor=whole.descriptor if begin == 0 else b"",
         )
 
 

@@ -10,8 +10,12 @@ import numpy as np
 
 from kvxray_engine.stream.codec import Message
 from kvxray_engine.stream.columns import Columns
-from kvxray_engine.stream.schema import Kind
+from kvxray_engine.stream.schema import Cause, Kind
 
+EVENTS_OF_BATCH: Final = 1 << 20
+"""How many `seq` numbers a batch has of an engine that tells of hashes only, so that one that comes late has its place.
+The next batch's begin there, however many the batch before took.
+"""
 _STEP_STARTED: Final = int(Kind.StepStarted)
 """Asked for with every message: looking up a member of an enumeration costs as much as all the rest of it."""
 
@@ -26,11 +30,22 @@ def can_join(first: Message, last: Message, following: Message) -> bool:
         a.type == b.type == "events"
         and a.incarnation == b.incarnation
         and a.wire_seq + 1 == b.wire_seq
-        and a.seq0 + a.n == b.seq0
+        and (a.seq0 + a.n == b.seq0 or _is_next_batch(last, following))
         and a.req0 + len(a.names) == b.req0
         and a.hash0 + num_hashes == b.hash0
         and a.hash_width == b.hash_width
+        and not b.descriptor
         and a.t0_wall_ns <= b.t0_wall_ns < first.header.t0_wall_ns + 60 * 60 * 10**9
+    )
+
+
+def _is_next_batch(last: Message, following: Message) -> bool:
+    """Whether it is just a batch that begins at its own number. One that could not be read whole stands alone: the fold
+    says after it, and before whatever follows, that something is not known.
+    """
+    is_at_its_number = following.header.seq0 == following.header.wire_seq * EVENTS_OF_BATCH
+    return is_at_its_number and not any(
+        len(one.columns.cause) and one.columns.cause[0] == Cause.error for one in (last, following)
     )
 
 
@@ -53,7 +68,8 @@ def can_be_timed_from(first: Message, message: Message) -> bool:
 def join(messages: Sequence[Message]) -> Message:
     """One message with the events of all. They must follow each other as `can_join` says.
 
-    Times count from the first one's t0; wire_seq, step, lost and totals are the last one's.
+    Times count from the first one's t0; wire_seq, step, lost and totals are the last one's. A descriptor is the first
+    one's: only that may have one.
     """
     if len(messages) == 1:
         return messages[0]
@@ -71,5 +87,8 @@ def join(messages: Sequence[Message]) -> Message:
         req0=first.req0,
         hash0=first.hash0,
         names=tuple(name for one in messages for name in one.header.names),
+        descriptor=first.descriptor,
     )
-    return Message(header, columns.with_time_shifted(microseconds))
+    end_seq = messages[-1].end_seq
+    next_seq = None if end_seq == header.seq0 + header.n else end_seq
+    return Message(header, columns.with_time_shifted(microseconds), next_seq=next_seq)

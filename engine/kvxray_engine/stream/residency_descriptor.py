@@ -77,6 +77,23 @@ def check_residency_descriptor(descriptor: Descriptor) -> None:
         raise BadMessage("The descriptor names a medium with an impossible number of blocks.")
 
 
+def following(before: Descriptor, told: Descriptor) -> Descriptor:
+    """What holds after `told`; raises `BadMessage` as `check_follows`. A batch that came late may tell less than what
+    is known by then: nothing is forgotten for that.
+    """
+    is_older = len(told.pools) < len(before.pools) or len(told.block_sizes) < len(before.block_sizes)
+    if is_older or len(told.groups) < len(before.groups):
+        check_follows(told, before)
+        return before
+    check_follows(before, told)
+    groups = tuple(map(_known_of, before.groups, told.groups))
+    return msgspec.structs.replace(told, groups=groups + told.groups[len(groups) :])
+
+
+def _known_of(before: Group, told: Group) -> Group:
+    return Group(told.kind or before.kind, told.window or before.window, told.block_size or before.block_size)
+
+
 def check_follows(before: Descriptor, after: Descriptor) -> None:
     """Raises `BadMessage` unless what events of before pointed at still stands at its index."""
     media = [(pool.medium, pool.name) for pool in before.pools]

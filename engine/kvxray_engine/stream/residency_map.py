@@ -20,15 +20,15 @@ from kvxray_engine.stream.residency_descriptor import (
     ALL_MEDIA,
     ANY_GROUP,
     FULL_KINDS,
-    check_follows,
     decode_residency_descriptor,
+    following,
 )
 from kvxray_engine.stream.residency_faults import FaultKind, ResidencyFault
 from kvxray_engine.stream.residency_hashes import added
 from kvxray_engine.stream.residency_rows import Bools, Index, ResidencyRows, Segment, running_counts, segments_of
 from kvxray_engine.stream.residency_sizes import size_faults
 from kvxray_engine.stream.residency_state import ResidencyState, first_of_each
-from kvxray_engine.stream.schema import NO_ORDINAL, RESIDENCY_KINDS, UNKNOWN_U4, Cause, Header, Kind
+from kvxray_engine.stream.schema import NO_ORDINAL, RESIDENCY_KINDS, UNKNOWN_U4, Cause, Descriptor, Header, Kind
 
 _FOLDED: Final = kind_table(RESIDENCY_KINDS)
 _LOW: Final = np.uint64(0xFFFFFFFF)
@@ -44,13 +44,7 @@ class ResidencyMap(ResidencyState):
         Raises `BadMessage`, and changes nothing, for what is no message of such a stream.
         """
         header, columns = message.header, message.columns
-        if header.type == "descriptor":
-            descriptor = decode_residency_descriptor(header.descriptor)
-            check_follows(self.descriptor, descriptor)
-            self.descriptor = descriptor
-            self._note_header(header)
-            return np.zeros(0, np.uint64)
-        self.check_events(header, columns)
+        self.descriptor = self.check_events(header, columns)
         self._begin_generation(header.hash0 // self.generation_size)
         self._add_hashes(header, columns)
         self.names.add(header.req0, header.names)
@@ -58,15 +52,22 @@ class ResidencyMap(ResidencyState):
         touched = [self._fold(segment) for segment in segments_of(columns, times, header.seq0)]
         self._check_sizes(columns, times, header.seq0)
         self.kind_totals += columns.kind_counts()
-        self._note_header(header)
+        self._note_end(message)
         if len(times):
             self.t_ns = int(times[-1])
+        if len(times) and columns.cause[0] == Cause.error and columns.kind[0] == Kind.StepStarted:
+            self.note_gap()  # the batch could not be read whole
         self.hash_table.thin(self._ordinals_mentioned)
         self.names.thin(self._names_in_use)
         return np.unique(np.concatenate([*touched, np.zeros(0, np.uint64)]))
 
-    def check_events(self, header: Header, columns: Columns) -> None:
-        """Raises `BadMessage` for what `apply` would refuse."""
+    def check_events(self, header: Header, columns: Columns) -> Descriptor:
+        """The descriptor that holds for these events: the message tells of the source what it tells for the first time.
+        Raises `BadMessage` for what `apply` would refuse.
+        """
+        descriptor = self.descriptor
+        if header.descriptor:
+            descriptor = following(descriptor, decode_residency_descriptor(header.descriptor))
         if (HAS_ROWS[columns.kind] & ~_FOLDED[columns.kind]).any():
             raise BadMessage("The message tells of blocks, not of hashes: it is no stream of residency.")
         end = header.hash0 + len(columns.hashes) // header.hash_width
@@ -75,14 +76,15 @@ class ResidencyMap(ResidencyState):
         is_row = _FOLDED[columns.kind]
         a1, is_removed = columns.a1[is_row], columns.kind[is_row] == Kind.ResidencyRemoved
         group, medium, size = a1 & 0xFF, (a1 >> 8) & 0xFF, a1 >> 16
-        if ((group >= len(self.descriptor.groups)) & ~((group == ANY_GROUP) & is_removed)).any():
+        if ((group >= len(descriptor.groups)) & ~((group == ANY_GROUP) & is_removed)).any():
             raise BadMessage("The message names a group that the source has not described.")
         cleared = columns.a0[columns.kind == Kind.CacheCleared]
-        num_media = len(self.descriptor.pools)
+        num_media = len(descriptor.pools)
         if (medium >= num_media).any() or ((cleared >= num_media) & (cleared != ALL_MEDIA)).any():
             raise BadMessage("The message names a medium that the source has not described.")
-        if (size >= len(self.descriptor.block_sizes)).any():
+        if (size >= len(descriptor.block_sizes)).any():
             raise BadMessage("The message names a block size that the source has not described.")
+        return descriptor
 
     def _add_hashes(self, header: Header, columns: Columns) -> None:
         """Every hash is mentioned in the message that tells its bytes."""
@@ -268,10 +270,11 @@ class ResidencyMap(ResidencyState):
         if len(at):
             self._faults.note_rows(kind, rows, at, self.known_media.tobytes())
 
-    def _note_header(self, header: Header) -> None:
+    def _note_end(self, message: Message) -> None:
+        header = message.header
         self.source, self.incarnation, self.step = header.source, header.incarnation, header.step
         self.next_wire_seq = header.wire_seq + 1
-        self.next_seq = header.seq0 + header.n
+        self.next_seq = message.end_seq
 
 
 @dataclass(slots=True, eq=False)

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from kvxray_backend.sources.foreign import interning
 from kvxray_backend.sources.foreign.caps import BadBatch
-from kvxray_backend.sources.foreign.interning import EVENTS_OF_BATCH, EpochIsFull, Interned, Interning
+from kvxray_backend.sources.foreign.interning import EpochIsFull, Interned, Interning
 from kvxray_backend.sources.foreign.told import (
     Batch,
     Cleared,
     Created,
     Hash,
     Moved,
+    Oddities,
     Place,
     Removed,
     Spec,
@@ -21,6 +22,8 @@ from kvxray_backend.sources.foreign.told import (
 )
 from kvxray_backend.sources.privacy import NameFilter
 from kvxray_engine.stream.codec import Message, decode, encode
+from kvxray_engine.stream.joining import EVENTS_OF_BATCH
+from kvxray_engine.stream.residency_descriptor import decode_residency_descriptor
 from kvxray_engine.stream.residency_map import ResidencyMap
 from kvxray_engine.stream.schema import NO_ORDINAL, Group, Kind, Pool
 
@@ -50,15 +53,14 @@ class World:
     def are_gone(self, ordinals):
         return self.fold.are_gone(ordinals)
 
-    def tell(self, *events: Told, ts: float | None = 1_770_000_001.25) -> list[Message]:
-        return list(self.intern(*events, ts=ts).messages)
+    def tell(self, *events: Told, ts: float | None = 1_770_000_001.25) -> Message:
+        return self.intern(*events, ts=ts).message
 
     def intern(self, *events: Told, ts: float | None = 1_770_000_001.25) -> Interned:
         interned = self.interning.intern(Batch(ts, None, events), self.wire_seq, NOW_NS)
         self.wire_seq += 1
-        for message in interned.messages:
-            self.fold.apply(decode(encode(message.header, message.columns)))
-            self.fold.check_integrity()
+        self.fold.apply(decode(encode(interned.message.header, interned.message.columns)))
+        self.fold.check_integrity()
         return interned
 
     def copies(self, number: int, place: int = 0, width: int = 8) -> int:
@@ -71,7 +73,7 @@ class World:
 
 def test_a_chain_becomes_rows_that_name_their_parents() -> None:
     world = World()
-    _, message = world.tell(stored(10, 11, 12), stored(13, parent=12))
+    message = world.tell(stored(10, 11, 12), stored(13, parent=12))
     columns = message.columns
     assert columns.kind.tolist() == [Kind.StepStarted, Kind.ResidencyStored, Kind.ResidencyStored]
     assert columns.blk.tolist() == [0, 1, 2, 3]
@@ -84,13 +86,7 @@ def test_a_chain_becomes_rows_that_name_their_parents() -> None:
 def test_seq_follows_from_the_number_of_the_batch() -> None:
     world = World()
     world.wire_seq = 7
-    descriptor, message = world.tell(stored(1, 2))
-    assert (descriptor.header.type, descriptor.header.n, descriptor.header.seq0) == (
-        "descriptor",
-        0,
-        7 * EVENTS_OF_BATCH,
-    )
-    header = message.header
+    header = world.tell(stored(1, 2)).header
     assert (header.seq0, header.n, header.wire_seq, header.step) == (7 * EVENTS_OF_BATCH, 3, 7, 7)
     assert world.fold.next_seq == 7 * EVENTS_OF_BATCH + 3
 
@@ -98,7 +94,7 @@ def test_seq_follows_from_the_number_of_the_batch() -> None:
 def test_a_hash_has_one_ordinal_however_often_it_is_mentioned() -> None:
     world = World()
     world.tell(stored(1, 2))
-    (message,) = world.tell(stored(2, parent=1), Removed((h(1),), GPU))
+    message = world.tell(stored(2, parent=1), Removed((h(1),), GPU))
     assert message.columns.blk.tolist() == [1, 0]
     assert (message.header.hash0, len(message.columns.hashes)) == (2, 0)
     assert [world.copies(1), world.copies(2)] == [0, 2]
@@ -106,8 +102,8 @@ def test_a_hash_has_one_ordinal_however_often_it_is_mentioned() -> None:
 
 def test_time_is_the_engines_or_else_when_it_was_received() -> None:
     world = World()
-    assert world.tell(ts=12.5)[0].header.t0_wall_ns == 12_500_000_000
-    assert world.tell(ts=None)[0].header.t0_wall_ns == NOW_NS
+    assert world.tell(ts=12.5).header.t0_wall_ns == 12_500_000_000
+    assert world.tell(ts=None).header.t0_wall_ns == NOW_NS
 
 
 @pytest.mark.parametrize("ts", [-1.0, float("nan"), float("inf"), 1e12])
@@ -116,18 +112,37 @@ def test_a_time_that_no_clock_shows_is_refused(ts: float) -> None:
         World().tell(ts=ts)
 
 
-def test_what_is_new_of_the_engine_is_told_before_the_batch_that_needs_it_and_once() -> None:
+def test_what_is_new_of_the_engine_is_told_with_the_batch_that_needs_it_and_once() -> None:
     world = World()
     spec = Spec("sliding_window", 32)
-    told = [message.header.type for message in world.tell(stored(1, place=Place("CPU_PINNED", 1), spec=spec))]
-    assert told == ["descriptor", "events"]
+    message = world.tell(stored(1, place=Place("CPU_PINNED", 1), spec=spec))
     descriptor = world.fold.descriptor
+    assert decode_residency_descriptor(message.header.descriptor) == descriptor
     assert descriptor.groups == (Group(""), Group("sliding_window", 32, 4))
     assert descriptor.pools == (Pool("GPU", "GPU", 0, 0), Pool("CPU", "CPU_PINNED", 0, 0))
     assert descriptor.block_sizes == (0, 4)
-    assert len(world.tell(stored(2, place=Place("cpu_pinned", 1), spec=spec))) == 1
-    assert len(world.tell(stored(3, size=8))) == 2
+    assert not world.tell(stored(2, place=Place("cpu_pinned", 1), spec=spec)).header.descriptor
+    assert world.tell(stored(3, size=8)).header.descriptor
     assert world.copies(2, place=0x101) == 1
+
+
+def test_a_late_batch_can_be_read_before_those_that_described_what_it_names() -> None:
+    world = World()
+    world.wire_seq = 1
+    first = world.tell(stored(1, place=CPU))
+    world.wire_seq = 0
+    late = world.tell(stored(2, place=CPU))
+    fold = ResidencyMap(World().interning.descriptor, store_semantics="copies")
+    for message in (late, first):
+        fold.apply(message)
+    assert [fold.residents(0x100).tolist(), fold.descriptor] == [[0, 1], world.fold.descriptor]
+
+
+def test_a_batch_that_could_not_be_read_whole_says_so() -> None:
+    world = World()
+    batch = Batch(None, None, (stored(1),), Oddities(bad_events=1))
+    world.fold.apply(world.interning.intern(batch, 0, NOW_NS).message)
+    assert (world.fold.known, world.copies(1)) == (False, 1)
 
 
 def test_a_medium_that_is_not_told_is_the_gpu_and_an_unknown_one_is_itself() -> None:
@@ -143,7 +158,7 @@ def test_sizes_of_caches_go_into_the_descriptor() -> None:
     world.tell(Created((("GPU", 20),), window=512))
     assert [pool.num_blocks for pool in world.fold.descriptor.pools] == [120, 40]
     assert world.fold.descriptor.num_blocks == 160
-    assert len(world.tell(Created((("GPU", 20),), window=512))) == 1
+    assert not world.tell(Created((("GPU", 20),), window=512)).header.descriptor
 
 
 def test_a_clear_that_names_no_medium_empties_the_gpu_only() -> None:
@@ -168,7 +183,7 @@ def test_a_placeholder_tells_neither_parent_nor_tokens() -> None:
     world = World()
     world.tell(stored(1, 2))
     placed = Stored((h(1), h(2)), h(99), 0, None, CPU, why="placeholder")
-    message = world.tell(placed)[-1]
+    message = world.tell(placed)
     assert message.columns.val.tolist() == [-1, -1]
     assert int(message.columns.a0[1]) == NO_ORDINAL
     assert len(message.columns.hashes) == 0
@@ -186,12 +201,12 @@ def test_a_removal_that_names_no_group_is_of_the_only_one_or_of_any() -> None:
 
 def test_sessions_and_salts_are_digested_and_each_combination_is_named_once() -> None:
     world = World()
-    message = world.tell(stored(1, session="sess-secret", salt="salt-secret", lora="adapter"))[-1]
+    message = world.tell(stored(1, session="sess-secret", salt="salt-secret", lora="adapter"))
     (name,) = message.header.names
     assert (name.kind, name.lora) == ("namespace", "adapter")
     assert b"secret" not in encode(message.header, message.columns)
     assert name.session == NameFilter(b"key").digest("sess-secret")
-    (message,) = world.tell(stored(2, session="sess-secret", salt="salt-secret", lora="adapter"), stored(3))
+    message = world.tell(stored(2, session="sess-secret", salt="salt-secret", lora="adapter"), stored(3))
     assert message.header.names == ()
     assert message.columns.req.tolist() == [NO_ORDINAL, 0, NO_ORDINAL]
 
@@ -199,7 +214,7 @@ def test_sessions_and_salts_are_digested_and_each_combination_is_named_once() ->
 def test_names_are_bounded_and_the_oldest_get_new_ordinals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interning, "NAMES_IN_USE", 2)
     world = World()
-    reqs = [int(world.tell(stored(one, session=s))[-1].columns.req[1]) for one, s in enumerate("abcabc")]
+    reqs = [int(world.tell(stored(one, session=s)).columns.req[1]) for one, s in enumerate("abcabc")]
     assert reqs == [0, 1, 2, 3, 4, 5]
 
 
@@ -220,7 +235,7 @@ def test_digests_of_tokens_come_with_the_ordinals_of_their_hashes() -> None:
 
 def test_a_batch_without_events_still_takes_its_place() -> None:
     world = World()
-    (message,) = world.tell()
+    message = world.tell()
     assert (message.header.n, world.fold.next_wire_seq) == (1, 1)
 
 
@@ -246,13 +261,13 @@ def test_a_batch_that_cannot_be_told_is_one_sentence_and_changes_nothing(what: s
         world.tell(stored(1), *REFUSED[what])
     assert world.interning.descriptor == world.fold.descriptor
     assert world.interning.num_hashes == 0
-    _, message = world.tell(stored(2))
+    message = world.tell(stored(2))
     assert message.columns.blk.tolist() == [0]
 
 
 def test_a_batch_of_as_many_events_as_there_are_numbers_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interning, "EVENTS_OF_BATCH", 16)
-    assert World().tell(*too_many(15))[-1].header.n == 16
+    assert World().tell(*too_many(15)).header.n == 16
     with pytest.raises(BadBatch, match="more than 16 events"):
         World().tell(*too_many(16))
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kvxray_engine.stream import residency_faults
-from kvxray_engine.stream.codec import BadMessage, decode, encode
+from kvxray_engine.stream.codec import BadMessage, Message, decode, encode, encode_descriptor
 from kvxray_engine.stream.columns import Columns
-from kvxray_engine.stream.residency_descriptor import ANY_GROUP, describe, place_of
+from kvxray_engine.stream.residency_descriptor import ANY_GROUP, NOT_TOLD, describe, place_of
 from kvxray_engine.stream.residency_faults import ResidencyFault
 from kvxray_engine.stream.residency_map import ResidencyMap
 from kvxray_engine.stream.residency_snapshot import dump
@@ -330,7 +330,7 @@ def test_what_no_such_stream_tells_is_refused_and_changes_nothing(what: str) -> 
     "changed",
     [
         describe(DESCRIPTOR.groups, DESCRIPTOR.pools[::-1], DESCRIPTOR.block_sizes),
-        describe(DESCRIPTOR.groups[:1], DESCRIPTOR.pools, DESCRIPTOR.block_sizes),
+        describe(DESCRIPTOR.groups[:1], DESCRIPTOR.pools[::-1], DESCRIPTOR.block_sizes),
         describe(DESCRIPTOR.groups, DESCRIPTOR.pools, (0, 2, 4)),
         describe(DESCRIPTOR.groups, DESCRIPTOR.pools, ()),
         describe((Group("x"),) * 200, DESCRIPTOR.pools, (0,)),
@@ -342,6 +342,48 @@ def test_a_descriptor_that_gives_indices_another_meaning_is_refused(changed) -> 
     with pytest.raises(BadMessage):
         world.fold.apply(world.teller.describe(changed))
     assert world.fold.descriptor == DESCRIPTOR
+
+
+@pytest.mark.parametrize(
+    "older",
+    [
+        describe(DESCRIPTOR.groups[:1], DESCRIPTOR.pools, DESCRIPTOR.block_sizes),
+        describe(DESCRIPTOR.groups, DESCRIPTOR.pools[:1], DESCRIPTOR.block_sizes),
+        describe((Group(""), Group("", 0)), DESCRIPTOR.pools, DESCRIPTOR.block_sizes),
+    ],
+)
+def test_a_descriptor_from_before_takes_nothing_back(older) -> None:
+    world = World()
+    world.fold.apply(world.teller.describe(older))
+    assert world.fold.descriptor == DESCRIPTOR
+
+
+def test_what_a_batch_tells_of_the_engine_holds_for_its_own_events() -> None:
+    fold, teller = ResidencyMap(NOT_TOLD), Teller()
+    message = teller.tell(store(1, place=WINDOW))
+    with pytest.raises(BadMessage):
+        fold.apply(message)
+    assert (fold.descriptor, len(fold.entries)) == (NOT_TOLD, 0)
+    header = msgspec.structs.replace(message.header, descriptor=encode_descriptor(DESCRIPTOR))
+    fold.apply(decode(encode(header, message.columns)))
+    assert (fold.descriptor, fold.places()) == (DESCRIPTOR, [WINDOW])
+
+
+def test_a_bad_batch_leaves_the_descriptor_as_it_was() -> None:
+    fold, teller = ResidencyMap(NOT_TOLD), Teller()
+    message = teller.tell(store(1, size=900))
+    header = msgspec.structs.replace(message.header, descriptor=encode_descriptor(DESCRIPTOR))
+    with pytest.raises(BadMessage):
+        fold.apply(Message(header, message.columns))
+    assert (fold.descriptor, fold.next_seq) == (NOT_TOLD, 0)
+
+
+def test_after_a_batch_that_could_not_be_read_whole_no_medium_is_wholly_told() -> None:
+    world = World()
+    message = world.teller.tell(store(1), clear())
+    message.columns.cause = np.array([Cause.error, *message.columns.cause[1:]], np.uint8)
+    world.fold.apply(message)
+    assert not world.fold.known
 
 
 def test_faults_that_nobody_takes_are_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:

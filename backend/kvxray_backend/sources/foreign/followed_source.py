@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from kvxray_engine.stream.columns import U4
+from kvxray_engine.stream.joining import EVENTS_OF_BATCH
 from kvxray_engine.stream.residency_faults import ResidencyFault
 from kvxray_engine.stream.residency_map import ResidencyMap
 from kvxray_engine.stream.residency_rows import Bools
@@ -33,7 +34,7 @@ from kvxray_backend.sources.foreign.batch_steps import (
     Step,
 )
 from kvxray_backend.sources.foreign.caps import BadBatch
-from kvxray_backend.sources.foreign.interning import EVENTS_OF_BATCH, EpochIsFull, Interned, Interning
+from kvxray_backend.sources.foreign.interning import EpochIsFull, Interned, Interning
 from kvxray_backend.sources.foreign.late_clear import without_late_clears
 from kvxray_backend.sources.foreign.media import tier_of
 from kvxray_backend.sources.foreign.ordered_stream import Delivery
@@ -166,8 +167,7 @@ class FollowedSource:
         interned = self._intern(batch, seq, delivery.heard.received_ns)
         if interned is None:
             return
-        for message in interned.messages:
-            self.fold.apply(message)
+        self.fold.apply(interned.message)
         for event in batch.events:
             if isinstance(event, Stored):
                 self._by_tokens.note(event.token_digests, event.hashes)

@@ -1,7 +1,7 @@
 """Batches of foreign engines as messages of our own stream: hashes become ordinals, places become indices.
 
-The messages of one epoch. `seq` is wire_seq * 2^20 + index, so that a batch that comes late has its place. What is new
-of the engine (a group, a medium, a block size) is told by a descriptor message before the batch that needs it. Salts
+The messages of one epoch, one a batch. `seq` is wire_seq * 2^20 + index, so that a batch that comes late has its place.
+What is new of the engine (a group, a medium, a block size) is told by the descriptor of the batch that needs it. Salts
 and sessions are digested before they go into a name.
 """
 
@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from kvxray_engine.stream.codec import HASH_WIDTHS, Message, encode_descriptor
 from kvxray_engine.stream.columns import U4, Columns
+from kvxray_engine.stream.joining import EVENTS_OF_BATCH
 from kvxray_engine.stream.residency_descriptor import ANY_GROUP, NOT_TOLD, place_of
 from kvxray_engine.stream.residency_names import NAMES_IN_USE
 from kvxray_engine.stream.residency_rows import Bools
@@ -35,8 +36,6 @@ from kvxray_backend.sources.foreign.hash_ordinals import HashOrdinals
 from kvxray_backend.sources.foreign.told import Batch, Cleared, Created, Hash, Moved, Removed, Stored, Told
 from kvxray_backend.sources.privacy import NameFilter
 
-EVENTS_OF_BATCH: Final = 1 << 20
-"""How many `seq` numbers each batch has."""
 MAX_HASHES: Final = 1 << 23
 """Remembered at once: more than the tiers of one engine hold, and about a gigabyte."""
 MAX_TURNS: Final = 4_096
@@ -51,16 +50,16 @@ class EpochIsFull(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Interned:
-    """One batch: a descriptor message where the engine told something new of itself, then one of events.
-    `token_digests`: hash ordinal and digest of its tokens, where they were told.
-    """
+    """One batch. `token_digests`: hash ordinal and digest of its tokens, where they were told."""
 
-    messages: tuple[Message, ...]
+    message: Message
     token_digests: tuple[tuple[int, bytes], ...]
 
 
 class Interning:
-    """Of one publisher in one epoch. Each message must be folded before the next batch is interned."""
+    """Of one publisher in one epoch. Each message must be folded before the next batch is interned. `_next_wire_seq`:
+    a batch below it comes late.
+    """
 
     def __init__(
         self,
@@ -81,6 +80,7 @@ class Interning:
         self._hashes = HashOrdinals(are_gone, generation_size)
         self._names: dict[Name, int] = {}
         self._next_name = 0
+        self._next_wire_seq = 0
 
     @property
     def descriptor(self) -> Descriptor:
@@ -99,18 +99,18 @@ class Interning:
         described = described_by(self._described, batch.events)
         self._check(batch, wire_seq, described)
         t0_ns = received_ns if batch.ts is None else round(batch.ts * 1e6) * 1000
-        messages = []
-        if described is not self._described:
-            self._described = described
-            messages.append(self._message(_Body(), wire_seq, t0_ns, encode_descriptor(self.descriptor)))
+        # Read in the order of their numbers, a late batch comes before those that described what it names.
+        is_told = described is self._described and wire_seq >= self._next_wire_seq
+        self._described, self._next_wire_seq = described, max(self._next_wire_seq, wire_seq + 1)
         self._hashes.begin_message()
         body = _Body(hash0=self._hashes.next, req0=self._next_name)
-        body.operation(Kind.StepStarted, Cause.none, a1=wire_seq & 0xFFFFFFFF)
+        whole = Cause.none if not batch.oddities.bad_events else Cause.error
+        body.operation(Kind.StepStarted, whole, a1=wire_seq & 0xFFFFFFFF)
         for event in batch.events:
             self._add(body, event)
         body.hashes = self._hashes.take_fresh()
-        messages.append(self._message(body, wire_seq, t0_ns))
-        return Interned(tuple(messages), tuple(body.token_digests))
+        descriptor = b"" if is_told else encode_descriptor(self.descriptor)
+        return Interned(self._message(body, wire_seq, t0_ns, descriptor), tuple(body.token_digests))
 
     def _check(self, batch: Batch, wire_seq: int, described: Described) -> None:
         if not 0 <= wire_seq < 1 << 42:
@@ -189,15 +189,13 @@ class Interning:
             del self._names[next(iter(self._names))]
         return ordinal
 
-    def _message(self, body: _Body, wire_seq: int, t0_ns: int, descriptor: bytes = b"") -> Message:
+    def _message(self, body: _Body, wire_seq: int, t0_ns: int, descriptor: bytes) -> Message:
         columns = body.columns()
-        hash0 = self._hashes.next if descriptor else body.hash0
-        req0 = self._next_name if descriptor else body.req0
         header = Header(
-            version=SCHEMA_VERSION, type="descriptor" if descriptor else "events", source=self._source,
-            incarnation=self._incarnation, wire_seq=wire_seq, seq0=wire_seq * EVENTS_OF_BATCH, n=columns.num_events,
-            step=wire_seq, t0_wall_ns=t0_ns, t0_mono_ns=0, lost=0, req0=req0, hash0=hash0,
-            hash_width=self._hashes.width, names=tuple(body.names), sizes=(), descriptor=descriptor,
+            version=SCHEMA_VERSION, type="events", source=self._source, incarnation=self._incarnation,
+            wire_seq=wire_seq, seq0=wire_seq * EVENTS_OF_BATCH, n=columns.num_events, step=wire_seq, t0_wall_ns=t0_ns,
+            t0_mono_ns=0, lost=0, req0=body.req0, hash0=body.hash0, hash_width=self._hashes.width,
+            names=tuple(body.names), sizes=(), descriptor=descriptor,
         )  # fmt: skip
         return Message(header, columns)
 
