@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import Literal
+import time
+from typing import Final, Literal
 
 from kvxray_engine.clock import Clock
 from kvxray_storage.database import Database
 from kvxray_storage.event_log import EventLog
 
 from kvxray_backend.analysis.finding import Finding
-from kvxray_backend.live_tail import LiveTail
+from kvxray_backend.analysis.inspector import ONE_PART_OF
+from kvxray_backend.analysis.seed_mismatch import HashesByTokens
 from kvxray_backend.metrics.scraper import ScrapeStatus
+from kvxray_backend.observed.event_thread import EventThread, Listener
+from kvxray_backend.observed.ranks import ObservedRank, ObservedRanks
 from kvxray_backend.observed.spec import ObserveSpec
+from kvxray_backend.observed.surroundings import Surroundings
+from kvxray_backend.observed.zmq_listener import Steps, ZmqListener, lines_of
 from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
+from kvxray_backend.sources.foreign.token_chains import TokenChains
 
 Connection = Literal["waiting", "connected", "stale", "no_stream"]
-
-
-@dataclass(slots=True)
-class ObservedRank:
-    """One source: an engine, or one data-parallel rank of it. `epoch`: its number in the event log."""
-
-    name: str
-    rank: int | None
-    followed: FollowedSource
-    tail: LiveTail
-    epoch: int | None = None
+INSPECT_EVERY_S: Final = 0.5
 
 
 class ObservedEngine:
@@ -36,19 +32,90 @@ class ObservedEngine:
     belong together, and briefly.
     """
 
-    def __init__(self, spec: ObserveSpec, database: Database, log: EventLog, clock: Clock) -> None:
-        """Raises `UserError` for an endpoint that cannot be."""
+    def __init__(
+        self,
+        spec: ObserveSpec,
+        database: Database,
+        log: EventLog,
+        clock: Clock,
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        """surroundings: shared with other engines; None: its own. Raises `UserError` for an endpoint that cannot be."""
         self.spec = spec
         self.lock = threading.RLock()
-        self.ranks: dict[str, ObservedRank] = {}
         self.watch: MetricsWatch | None = None
         self.metrics_status = ScrapeStatus()
         self.connection: Connection = "waiting" if spec.events else "no_stream"
         self.since_ns = clock.wall_ns()
         self.findings: tuple[Finding, ...] = ()
+        self._clock = clock
+        self._around = surroundings or Surroundings(database, log, clock)
+        self._by_tokens = HashesByTokens()
+        self._chains = TokenChains(self._around.digest_key)
+        self._ranks = ObservedRanks(spec, self._followed)
+        self._next_inspection_s = 0.0
+        self._thread: EventThread | None = None
+        if spec.events:
+            lines_of(spec)
+            self._thread = EventThread(spec.name, self._listen)
+
+    @property
+    def ranks(self) -> dict[str, ObservedRank]:
+        """By name of the source, in the order in which they were first heard."""
+        return self._ranks.by_name
 
     def start(self) -> None:
         """Begins to listen and to read metrics."""
+        if self._thread is not None:
+            self._thread.start()
 
     def close(self) -> None:
         """Stops; what was taken is handed to the event log."""
+        if self._thread is not None:
+            self._thread.close()
+
+    def _listen(self) -> Listener:
+        with self.lock:
+            self._ranks.forget()
+        return ZmqListener(self.spec, self._chains, self._around.turns, self._take, self._advance)
+
+    def _followed(self, name: str, rank: int) -> FollowedSource:
+        return FollowedSource(
+            name,
+            self._around.names,
+            self._by_tokens,
+            store_semantics=self.spec.store_semantics,
+            num_blocks=self.spec.num_blocks,
+        )
+
+    def _take(self, steps: Steps) -> None:
+        with self.lock:
+            self._ranks.take(steps)
+
+    def _advance(self) -> None:
+        """What time alone brings; what is wrong is looked for at most twice a second, for a tenth of the time."""
+        now_s = time.monotonic()
+        with self.lock:
+            is_busy = self.watch.is_busy if self.watch is not None else None
+            for rank in self.ranks.values():
+                rank.followed.advance(self._clock.wall_ns(), is_busy=is_busy)
+            self.connection = self._state()
+            if now_s >= self._next_inspection_s:
+                self._inspect()
+                spent_s = time.monotonic() - now_s
+                self._next_inspection_s = now_s + max(INSPECT_EVERY_S, ONE_PART_OF * spent_s)
+
+    def _state(self) -> Connection:
+        followed = [rank.followed for rank in self.ranks.values()]
+        if not followed:
+            return "waiting"
+        return "stale" if all(one.confidence == "stale" for one in followed) else "connected"
+
+    def _inspect(self) -> None:
+        found: list[Finding] = []
+        for rank in self.ranks.values():
+            found += [*rank.followed.findings.open, *rank.followed.state_findings()]
+        self.findings = tuple(sorted(found, key=lambda one: (one.time_ns, one.id)))
+
+
+__all__ = ["Connection", "ObservedEngine", "ObservedRank"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Final
 
 from kvxray_engine.stream.residency_state import StoreSemantics
@@ -21,46 +20,34 @@ from kvxray_backend.metrics.book import FORGET_AFTER_S
 from kvxray_backend.metrics.contradictions import Told
 from kvxray_backend.metrics.exposition import Page
 from kvxray_backend.sources.foreign.batch_sequencer import BatchSequencer
-from kvxray_backend.sources.foreign.batch_steps import Apply, Step
-from kvxray_backend.sources.foreign.caps import BadBatch
-from kvxray_backend.sources.foreign.event_batches import DIGEST_SIZE, decode_batch
+from kvxray_backend.sources.foreign.batch_steps import Step
+from kvxray_backend.sources.foreign.event_batches import decode_batch
 from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_backend.sources.foreign.hand_over import Heard, Publisher
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
-from kvxray_backend.sources.foreign.ordered_stream import Delivery
+from kvxray_backend.sources.foreign.ordered_stream import Delivery, read_batch
+from kvxray_backend.sources.foreign.rank_lanes import Rank, RankLanes
 from kvxray_backend.sources.foreign.token_chains import TokenChains
-from kvxray_backend.sources.foreign.told import Batch, Oddities
+from kvxray_backend.sources.foreign.told import Batch
 from kvxray_backend.sources.privacy import NameFilter
 
 MAX_SOURCES: Final = 1_024
 
 
 @dataclass(slots=True)
-class _Lane:
-    """Batches that are numbered together: of one rank, or of several that share one count."""
-
-    sequencer: BatchSequencer[Delivery]
-    sources: dict[int, FollowedSource] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class _Engine:
-    """`lanes`: by topic and rank. `pages`: None before the first page of metrics."""
+    """`lanes`: by topic. `pages`: None before the first page of metrics."""
 
     name: str
     chains: TokenChains
     by_tokens: HashesByTokens = field(default_factory=HashesByTokens)
-    lanes: dict[tuple[bytes, int], _Lane] = field(default_factory=dict)
+    lanes: dict[bytes, RankLanes[Delivery]] = field(default_factory=dict)
+    by_rank: dict[tuple[bytes, Rank], FollowedSource] = field(default_factory=dict)
     pages: MetricsWatch | None = None
 
     @property
     def sources(self) -> list[FollowedSource]:
-        return [lane.sources[rank] for (_, rank), lane in self.lanes.items()]
-
-    @property
-    def all_lanes(self) -> list[_Lane]:
-        """Each once."""
-        return list({id(lane): lane for lane in self.lanes.values()}.values())
+        return list(self.by_rank.values())
 
 
 class OfflineSession:
@@ -102,12 +89,13 @@ class OfflineSession:
     def shares_numbers(self, engine: str) -> bool:
         """Whether ranks of that engine number their batches together."""
         known = self._engines.get(engine)
-        return known is not None and len(known.all_lanes) < len(known.lanes)
+        return known is not None and any(lanes.num_counts < len(lanes) for lanes in known.lanes.values())
 
     def feed(self, engine: str, topic: bytes, seq: int, payload: bytes, now_ns: int) -> None:
         """One message of an engine's stream, as its frames tell it; never raises for what comes from outside."""
         self._now_ns = max(self._now_ns, now_ns)
-        batch = self._decoded(self._engine(engine), topic, payload)
+        followed = self._engine(engine)
+        batch = read_batch(payload, lambda one: decode_batch(one, followed.chains), self._lanes(followed, topic))
         if batch is None:
             self.num_unplaced += 1
         else:
@@ -117,12 +105,12 @@ class OfflineSession:
         """The same for a dialect that is decoded elsewhere; `payload` counts by its size alone."""
         self._now_ns = max(self._now_ns, now_ns)
         followed = self._engine(engine)
-        lane = self._lane(followed, topic, batch.rank or 0, seq)
-        if lane is None:
+        if not self._can_follow(followed, topic, batch.rank or 0):
             self.num_refused += 1
             return
         heard = Heard(Publisher(0, topic), seq, payload, now_ns)
-        self._follow(lane, lane.sequencer.offer(seq, Delivery(batch, heard), len(payload), now_ns))
+        lanes = self._lanes(followed, topic)
+        self._follow(followed, topic, lanes.offer(seq, Delivery(batch, heard), len(payload), now_ns))
 
     def take_page(self, engine: str, page: Page, now_ns: int) -> None:
         """A page of an engine's metrics."""
@@ -136,16 +124,16 @@ class OfflineSession:
         """What time alone brings: holes that are given up, silence that is noticed."""
         self._now_ns = max(self._now_ns, now_ns)
         for engine in self._engines.values():
-            for lane in engine.all_lanes:
-                self._follow(lane, lane.sequencer.advance(now_ns))
+            for topic, lanes in engine.lanes.items():
+                self._follow(engine, topic, lanes.advance(now_ns))
             for source in engine.sources:
                 source.advance(now_ns, is_busy=engine.pages.is_busy if engine.pages is not None else None)
 
     def finish(self) -> None:
         """Nothing more will come: what is held is applied, what is missing is told."""
         for engine in self._engines.values():
-            for lane in engine.all_lanes:
-                self._follow(lane, lane.sequencer.finish(self._now_ns))
+            for topic, lanes in engine.lanes.items():
+                self._follow(engine, topic, lanes.finish(self._now_ns))
 
     def findings(self) -> list[Finding]:
         """Everything found up to now, what is over included; costs a pass over all that is cached."""
@@ -161,8 +149,8 @@ class OfflineSession:
     def check_integrity(self) -> None:
         """Asserts the invariants of every part."""
         for engine in self._engines.values():
-            for lane in engine.all_lanes:
-                lane.sequencer.check_integrity()
+            for lanes in engine.lanes.values():
+                lanes.check_integrity()
             for source in engine.sources:
                 source.check_integrity()
 
@@ -171,45 +159,30 @@ class OfflineSession:
             self._engines[name] = _Engine(name, TokenChains(self._key))
         return self._engines[name]
 
-    def _decoded(self, engine: _Engine, topic: bytes, payload: bytes) -> Batch | None:
-        """What cannot be read is a batch all the same, so that it is not taken for lost; None: nobody's."""
-        try:
-            return decode_batch(payload, engine.chains)
-        except BadBatch:
-            ranks = [rank for one, rank in engine.lanes if one == topic]
-            if len(ranks) > 1:
-                return None
-            digest = blake2b(payload, digest_size=DIGEST_SIZE).digest()
-            return Batch(None, ranks[0] if ranks else None, (), Oddities(bad_events=1), digest)
+    def _lanes(self, engine: _Engine, topic: bytes) -> RankLanes[Delivery]:
+        if topic not in engine.lanes:
+            holds = self._hold_for_replay
+            engine.lanes[topic] = RankLanes(lambda: BatchSequencer(None, hold_for_replay=holds), _rank_of)
+        return engine.lanes[topic]
 
-    def _lane(self, engine: _Engine, topic: bytes, rank: int, seq: int) -> _Lane | None:
-        """None: there are too many already. A rank whose first number is the next of another rank shares its count."""
-        lane = engine.lanes.get((topic, rank))
-        if lane is not None:
-            return lane
-        if sum(len(one.lanes) for one in self._engines.values()) >= MAX_SOURCES:
-            return None
-        others = [one for (told, _), one in engine.lanes.items() if told == topic]
-        shared = [one for one in others if seq > 0 and one.sequencer.next_seq == seq]
-        lane = shared[0] if shared else _Lane(BatchSequencer(None, hold_for_replay=self._hold_for_replay))
-        engine.lanes[topic, rank] = lane
-        lane.sources[rank] = FollowedSource(
-            _source_name(engine.name, rank),
+    def _can_follow(self, engine: _Engine, topic: bytes, rank: int) -> bool:
+        """False: there are too many already."""
+        if (topic, rank) in engine.by_rank:
+            return True
+        if sum(len(one.by_rank) for one in self._engines.values()) >= MAX_SOURCES:
+            return False
+        engine.by_rank[topic, rank] = FollowedSource(
+            source_name(engine.name, rank),
             self._names,
             engine.by_tokens,
             store_semantics=self._semantics,
             num_blocks=self._num_blocks,
         )
-        return lane
+        return True
 
-    def _follow(self, lane: _Lane, steps: list[Step[Delivery]]) -> None:
-        for step in steps:
-            if isinstance(step, Apply):
-                sources = [lane.sources[step.batch.batch.rank or 0]]
-            else:
-                sources = list(lane.sources.values())
-            for source in sources:
-                source.take(step)
+    def _follow(self, engine: _Engine, topic: bytes, steps: list[tuple[Rank, Step[Delivery]]]) -> None:
+        for rank, step in steps:
+            engine.by_rank[topic, rank].take(step)
 
     def _tell_capacity(self, engine: _Engine) -> None:
         """Where nobody said how many blocks there are and metrics do: of one rank, as they tell of all together."""
@@ -248,6 +221,10 @@ def _told_by_events(engine: _Engine) -> Told | None:
     )
 
 
-def _source_name(engine: str, rank: int) -> str:
+def _rank_of(delivery: Delivery) -> int:
+    return delivery.batch.rank or 0
+
+
+def source_name(engine: str, rank: int) -> str:
     """Engines without data parallelism tell rank 0, or none."""
     return engine if rank == 0 else f"{engine}/{rank}"

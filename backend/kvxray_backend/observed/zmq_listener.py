@@ -1,0 +1,81 @@
+"""Listens to an engine over ZeroMQ: ordered steps of all its ranks, taken under the engine's lock in short turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from kvxray_engine.errors import UserError
+
+from kvxray_backend.observed.spec import ObserveSpec
+from kvxray_backend.sources.foreign.batch_steps import Step
+from kvxray_backend.sources.foreign.endpoint import Endpoint, of_ranks, parse_endpoint
+from kvxray_backend.sources.foreign.event_batches import decode_batch
+from kvxray_backend.sources.foreign.ordered_stream import Delivery, OrderedStream, Origin
+from kvxray_backend.sources.foreign.replay_turns import ReplayTurns
+from kvxray_backend.sources.foreign.token_chains import TokenChains
+from kvxray_backend.sources.foreign.zmq_stream import ZmqStream
+
+STEPS_A_TURN: Final = 32
+"""Taken under the lock at once: who reads waits for no more than these."""
+
+Steps = Sequence[tuple[Origin, Step[Delivery]]]
+
+
+class ZmqListener:
+    """From its making to `close`."""
+
+    def __init__(
+        self,
+        spec: ObserveSpec,
+        chains: TokenChains,
+        turns: ReplayTurns,
+        take: Callable[[Steps], object],
+        advance: Callable[[], object],
+    ) -> None:
+        """take: gets the steps, few at a time. advance: called in every turn, whether something came or not. Raises
+        `UserError` for an endpoint that cannot be.
+        """
+        self._take = take
+        self._advance = advance
+        self._stream = ZmqStream(lines_of(spec), topic_prefix=spec.topic.encode())
+        self._ordered = OrderedStream(self._stream, partial(decode_batch, chains=chains), turns)
+        self._stream.start()
+
+    @property
+    def num_connections(self) -> int:
+        return sum(self._stream.num_connections)
+
+    @property
+    def stream(self) -> ZmqStream:
+        return self._stream
+
+    @property
+    def ordered(self) -> OrderedStream:
+        return self._ordered
+
+    def turn(self, wait_s: float) -> None:
+        self._hand_on(self._ordered.next_steps(wait_s))
+        self._advance()
+
+    def close(self) -> None:
+        try:
+            self._hand_on(self._ordered.finish())
+        finally:
+            self._stream.close()
+
+    def _hand_on(self, steps: Steps) -> None:
+        for at in range(0, len(steps), STEPS_A_TURN):
+            self._take(steps[at : at + STEPS_A_TURN])
+
+
+def lines_of(spec: ObserveSpec) -> list[tuple[Endpoint, Endpoint | None]]:
+    """Where each rank's events are, and where replay is asked for. Raises `UserError`."""
+    if spec.events is None:
+        raise UserError(f"The engine {spec.name!r} has no address of events.")
+    events = of_ranks(parse_endpoint(spec.events, bind=spec.bind), spec.ranks)
+    replays: list[Endpoint | None] = [None] * spec.ranks
+    if spec.replay is not None:
+        replays = [*of_ranks(parse_endpoint(spec.replay), spec.ranks)]
+    return list(zip(events, replays, strict=True))
