@@ -258,6 +258,18 @@ bookmark: Final = sa.Table(
     sa.Index(None, "source", "at_ns"),
 )
 
+signal_minute: Final = sa.Table(
+    "signal_minute",
+    metadata,
+    # What the metrics of an engine told in the minute from second `t_s` on, as the backend packs it. By the engine's
+    # name: one that is known by its metrics alone is no source.
+    sa.Column("source", sa.Text, primary_key=True),
+    sa.Column("t_s", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("packed", sa.LargeBinary, nullable=False),
+    _crc(),
+    sqlite_with_rowid=False,
+)
+
 attached_engine: Final = sa.Table(
     "attached_engine",
     metadata,

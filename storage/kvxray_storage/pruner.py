@@ -21,6 +21,7 @@ from kvxray_storage.postings import NEIGHBOURS
 from kvxray_storage.records import EpochKey
 from kvxray_storage.retention import Cut, Edge
 from kvxray_storage.retention_plan import OldRollups, Plan
+from kvxray_storage.signal_minutes import MINUTE_S, delete_minutes, oldest_quarter
 
 Run = Callable[[Sequence[Write]], None]
 """Runs short transactions as the writer, in order, and returns when all are durable. Raises what the first raises that
@@ -151,13 +152,25 @@ class Pruner:
             self._run([delete])
 
     def _shorten_rollups(self) -> bool:
-        """No events are left to go: the oldest quarter of the seconds, then of the minutes, of every source. False:
-        there is none.
+        """No events are left to go: the oldest quarter of the seconds, then of the minutes, of every source, then of
+        what metrics told. False: there is none.
         """
         quarters = self._oldest_quarters(1) or self._oldest_quarters(60)
         for old in quarters:
             self._delete_rollups(old)
-        return bool(quarters)
+        return bool(quarters) or self._shorten_signals()
+
+    def _shorten_signals(self) -> bool:
+        before_s = oldest_quarter(self._database, LEAST_SECONDS * MINUTE_S)
+        counts = [1] if before_s is not None else [0]
+
+        def delete(connection: sa.Connection) -> None:
+            assert before_s is not None, "nothing is deleted otherwise"
+            counts.append(delete_minutes(connection, before_s))
+
+        while counts[-1]:
+            self._run([delete])
+        return before_s is not None
 
     def _oldest_quarters(self, span: int) -> list[OldRollups]:
         t_s, source_id = TABLES[span].c.t_s, TABLES[span].c.source_id

@@ -29,6 +29,7 @@ SUMMED: Final[dict[str, tuple[str, ...]]] = {
     "rollup_1s": _ROLLUP,
     "rollup_1m": _ROLLUP,
     "bookmark": ("id", "source", "epoch", "seq", "at_ns", "note", "created_ns"),
+    "signal_minute": ("source", "t_s", "packed"),
     "attached_engine": ("name", "spec", "created_ns"),
     "retention": ("source_id", "max_age_s", "max_bytes", "changed_ns"),
 }  # fmt: skip

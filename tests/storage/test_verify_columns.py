@@ -14,6 +14,7 @@ from kvxray_storage.event_log import EventLog
 from kvxray_storage.records import FindingRow
 from kvxray_storage.rollup_columns import VALUE_COLUMNS
 from kvxray_storage.row_sums import SUMMED
+from kvxray_storage.signal_minutes import SignalMinute, store_minutes
 from kvxray_storage.verify import verify
 
 from tests.storage.test_retention import life
@@ -54,6 +55,8 @@ def filled(make_database_url, tmp_path_factory):
         log.errand(lambda connection: pruning.keep_limits(connection, 1, {"max_age_s": 60, "changed_ns": T0_NS}))
         assert log.finding(finding_of())
     add_bookmark(database, "engine", 1, 5, T0_NS, "here it began", T0_NS)
+    with database.writing() as connection:
+        store_minutes(connection, [SignalMinute("engine", T0_NS // 10**9 // 60 * 60, b"\x90")])
     keep_attached(database, AttachedEngine("east", '{"name": "east"}', T0_NS))
     patch.undo()
     yield database

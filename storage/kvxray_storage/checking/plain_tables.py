@@ -106,6 +106,10 @@ def _attached_engine(values: Values) -> str:
     return "it was attached before time began" if values["created_ns"] < 0 else ""
 
 
+def _signal_minute(values: Values) -> str:
+    return "it does not begin with a minute" if values["t_s"] % 60 or values["t_s"] < 0 else ""
+
+
 def _rollup(span: int) -> Callable[[Values], str]:
     def check(values: Values) -> str:
         if values["t_s"] % span:
@@ -129,12 +133,12 @@ def _retention(values: Values) -> str:
 _SENSE: Final[dict[str, Callable[[Values], str]]] = {
     "source": _source, "epoch": _epoch, "name": _name, "gap": _gap, "finding": _finding, "bookmark": _bookmark,
     "rollup_1s": _rollup(1), "rollup_1m": _rollup(60), "retention": _retention,
-    "attached_engine": _attached_engine,
+    "attached_engine": _attached_engine, "signal_minute": _signal_minute,
 }  # fmt: skip
 
 OF_SOURCE: Final = (models.rollup_1s, models.rollup_1m, models.retention)
 """Tables that are read source by source; names and gaps go with their epochs."""
 OF_NOBODY: Final = (models.setting, models.attached_engine)
 """Tables whose rows are of no source."""
-OF_NAMED: Final = (models.finding, models.bookmark)
+OF_NAMED: Final = (models.finding, models.bookmark, models.signal_minute)
 """Tables whose rows name their source, which need not have a row of its own."""
