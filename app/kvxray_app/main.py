@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from kvxray_app.chrome import dress
+from kvxray_app.views.fleet import fleet
 from kvxray_app.views.guide import guide
 from kvxray_app.views.history import history
 from kvxray_app.views.live import live
@@ -18,6 +19,7 @@ def run() -> None:
     pages = [
         st.Page(live, title="Live", url_path="live", default=True),
         st.Page(overview, title="Overview", url_path="overview"),
+        st.Page(fleet, title="Fleet", url_path="fleet"),
         st.Page(timelines_page, title="Timelines", url_path="timelines"),
         st.Page(history, title="History", url_path="history"),
         st.Page(guide, title="Guide", url_path="guide"),

@@ -88,6 +88,10 @@ class ScriptedBackend:
         self.answers: dict[str, Any] = {}
         self.snapshots_served = 0
         self.asked: list[str] = []
+        self.sent: list[tuple[str, str, Any]] = []
+        """What was sent to be done: method, path and body, None where there was none."""
+        self.refusals: dict[str, tuple[int, dict[str, Any]]] = {}
+        """Paths that refuse what is sent to them: status and body."""
         self._sockets: set[WebSocket] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.url = ""
@@ -196,6 +200,11 @@ class ScriptedBackend:
     async def _answer(self, request: Request) -> Response:
         path = request.path_params["path"]
         self.asked.append(path)
+        if request.method != "GET":
+            self.sent.append((request.method, path, json.loads(await request.body() or b"null")))
+            if path in self.refusals:
+                status, body = self.refusals[path]
+                return JSONResponse(body, status)
         answer = self.answers.get(path)
         if isinstance(answer, bytes):
             return Response(answer, media_type="application/octet-stream")
@@ -224,7 +233,7 @@ class ScriptedBackend:
             Route("/", lambda request: HTMLResponse(PAGE)),
             Route("/api/state/blocks", self._snapshot),
             WebSocketRoute("/api/live", self._live),
-            Route("/api/{path:path}", self._answer),
+            Route("/api/{path:path}", self._answer, methods=["GET", "POST", "DELETE"]),
             Route("/style/{name}", lambda request: PlainTextResponse(style(request.path_params["name"]))),
             Mount("/assets/kvxray", ComponentFiles(COMPONENTS)),
         ]

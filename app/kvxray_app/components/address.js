@@ -53,14 +53,17 @@ export async function refusal(response) {
   if (response.ok) return Object.assign(new Error(NOT_OURS), { status: 0 });
   const body = await response.json().catch(() => null);
   const sentence = body?.error ?? `The backend answered ${response.status}.`;
-  return Object.assign(new Error(sentence), { status: response.status });
+  return Object.assign(new Error(sentence), { status: response.status, field: body?.field });
 }
 
-/** Send JSON (POST) or nothing (DELETE) to a route. Throws as `getJson` does. */
-export async function sendJson(method, path, query, body) {
+/**
+ * Send JSON (POST) or nothing (DELETE) to a route, and what it answers: null where that is nothing. Throws as `getJson`
+ * does; `.field`: the field of the body that is to blame, where the backend tells it.
+ */
+export async function sendJson(method, path, query, body, signal) {
   const headers = body === undefined ? {} : { "content-type": "application/json" };
   const sent = body === undefined ? undefined : JSON.stringify(body);
-  const response = await fetch(apiUrl(path, query), { method, headers, body: sent }).catch(() => null);
-  if (!response) throw Object.assign(new Error("The backend does not answer."), { status: 0 });
+  const response = await answered(fetch(apiUrl(path, query), { method, headers, body: sent, signal }));
   if (!response.ok) throw await refusal(response);
+  return response.status === 204 ? null : response.json().catch(() => null);
 }
