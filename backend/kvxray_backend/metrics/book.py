@@ -160,6 +160,21 @@ class MetricsBook:
         found = self.histogram(signal, window_s)
         return quantile(found, q) if found is not None else None
 
+    def latest(self) -> Iterator[tuple[str, str, float | Grown[float] | Grown[Buckets]]]:
+        """What the last page told, series by series: (signal, part, how a gauge stands or what grew since before)."""
+        for (signal, part, _, _), series in self._series.items():
+            if series.last_s != self.last_s:
+                continue
+            if isinstance(series, GaugeSeries):
+                yield signal, part, series.value
+            elif (grown := series.last_growth()) is not None:
+                yield signal, part, grown
+
+    def ways(self, signal: str) -> list[Way]:
+        """How the last page told it, one entry a way."""
+        told = [key[3] for key in self._keys(signal, None) if self._series[key].last_s == self.last_s]
+        return list(dict.fromkeys(told))
+
     def is_stale(self, now_s: float, after_s: float) -> bool:
         """No page for that long, or none ever."""
         return self.last_s is None or now_s - self.last_s > after_s

@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, Literal, get_args
 
-Family = Literal["vllm", "sglang", "trtllm", "dynamo", "lmcache"]
+Family = Literal["vllm", "sglang", "trtllm", "dynamo", "lmcache", "router"]
 FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
 
-_SPELLED: Final = re.compile(r"(?:ray_)?(vllm|sglang|trtllm|lmcache_mp|lmcache|dynamo)[:._](.+)")
+# Of llm-d's router: its endpoint picker by its names of today and before, and the index in it by its own.
+_ROUTER: Final = "llm_d_epp|llm_d_router_epp|kvcache|inference_objective|inference_model|inference_pool"
+_SPELLED: Final = re.compile(rf"(?:ray_)?(vllm|sglang|trtllm|lmcache_mp|lmcache|dynamo|{_ROUTER})[:._](.+)")
 _FAMILY_OF: Final[dict[str, Family]] = {
     "vllm": "vllm", "sglang": "sglang", "trtllm": "trtllm", "dynamo": "dynamo",
-    "lmcache": "lmcache", "lmcache_mp": "lmcache",
+    "lmcache": "lmcache", "lmcache_mp": "lmcache", **dict.fromkeys(_ROUTER.split("|"), "router"),
 }  # fmt: skip
 
 

@@ -73,6 +73,13 @@ class GrowingSeries(Generic[Amount]):
         assert self._last_told is not None, "a series has at least one point"
         return self._last_told
 
+    def last_growth(self) -> Grown[Amount] | None:
+        """Between the last two times it was told; None: it was told once."""
+        if len(self._points) < 2:
+            return None
+        (before_s, before), (last_s, last) = self._points[-2], self._points[-1]
+        return Grown(last - before, last_s - before_s)
+
     def grown(self, since_s: float, until_s: float) -> Grown[Amount] | None:
         """None: fewer than two points to tell it from."""
         points = [point for point in self._points if point[0] <= until_s]

@@ -8,6 +8,7 @@ from typing import Final
 from kvxray_backend.metrics.signal import Kind, Signal
 from kvxray_backend.metrics.signals_cache import FULLNESS, REUSE
 from kvxray_backend.metrics.signals_requests import BLOCK_LIFE, LATENCY, QUEUE
+from kvxray_backend.metrics.signals_router import INDEX, ROUTER
 from kvxray_backend.metrics.signals_tiers import OFFLOAD
 from kvxray_backend.metrics.signals_transfer import LMCACHE, TRANSFER
 
@@ -21,6 +22,8 @@ TOPICS: Final[Mapping[str, tuple[Signal, ...]]] = {
     "Offload and tiers": OFFLOAD,
     "Transfers between engines": TRANSFER,
     "LMCache": LMCACHE,
+    "Router": ROUTER,
+    "Index of the router": INDEX,
 }
 SIGNALS: Final[Mapping[str, Signal]] = {signal.name: signal for topic in TOPICS.values() for signal in topic}
 

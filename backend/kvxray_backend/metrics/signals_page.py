@@ -10,13 +10,14 @@ from typing import Final
 from kvxray_backend.metrics.signal import Signal, Term, Told
 from kvxray_backend.metrics.signals import TOPICS
 
-_SHOWN_PREFIX: Final = {"trtllm": "trtllm_", "dynamo": "dynamo_", "lmcache_mp": "lmcache_mp."}
+_COLON: Final = frozenset({"vllm", "sglang", "lmcache"})
 _FAMILY: Final = {
     "vllm": "vLLM",
     "sglang": "SGLang",
     "trtllm": "TensorRT-LLM",
     "dynamo": "Dynamo",
     "lmcache": "LMCache",
+    "router": "llm-d router",
 }
 _COMBINE: Final = {"sum": "sum over engines", "max": "the largest"}
 _HEAD: Final = """# Signals: what metrics tell, and by which names
@@ -95,7 +96,9 @@ def _term(term: Term) -> str:
 
 def _shown(name: str) -> str:
     prefix, _, rest = name.partition(":")
-    return _SHOWN_PREFIX.get(prefix, f"{prefix}:") + rest
+    if prefix == "lmcache_mp":
+        return f"{prefix}.{rest}"
+    return f"{prefix}:{rest}" if prefix in _COLON else f"{prefix}_{rest}"
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvxray_backend.metrics.signal import Signal, counter, gauge, histogram, told
+from kvxray_backend.metrics.signal import Signal, Term, Told, counter, gauge, histogram, told
 
 _TO_DEVICE: Final = ("CPU_to_GPU",)
 _FROM_DEVICE: Final = ("GPU_to_CPU",)
@@ -224,6 +224,22 @@ OFFLOAD: Final[tuple[Signal, ...]] = (
         "blocks",
         "Blocks that it brought back from the host.",
         dynamo=told("dynamo:kvbm_onboard_blocks_h2d"),
+    ),
+    counter(
+        "kvbm_offload_to_disk",
+        "blocks",
+        "Blocks that it moved to the disk, from the host or straight from the device.",
+        dynamo=(
+            Told((Term(("dynamo:kvbm_offload_blocks_h2d",)), Term(("dynamo:kvbm_offload_blocks_d2d",)))),
+            *told("dynamo:kvbm_offload_blocks_h2d"),
+            *told("dynamo:kvbm_offload_blocks_d2d"),
+        ),
+    ),
+    counter(
+        "kvbm_onboard_from_disk",
+        "blocks",
+        "Blocks that it brought back from the disk.",
+        dynamo=told("dynamo:kvbm_onboard_blocks_d2d"),
     ),
     counter(
         "kvbm_matched_tokens",

@@ -43,6 +43,20 @@ TRANSFER: Final[tuple[Signal, ...]] = (
 )
 
 LMCACHE: Final[tuple[Signal, ...]] = (
+    counter(
+        "lmcache_requested_tokens",
+        "tokens",
+        "Tokens that LMCache was asked to bring.",
+        lmcache=told("lmcache:num_requested_tokens"),
+    ),
+    counter("lmcache_hit_tokens", "tokens", "Tokens of them that it had.", lmcache=told("lmcache:num_hit_tokens")),
+    histogram(
+        "lmcache_retrieve_speed",
+        "per_second",
+        "Tokens a second of one retrieval.",
+        lmcache=told("lmcache:retrieve_speed"),
+    ),
+    histogram("lmcache_retrieve_time", "seconds", "Time of one retrieval.", lmcache=told("lmcache:time_to_retrieve")),
     gauge(
         "lmcache_local_bytes",
         "bytes",
