@@ -25,6 +25,10 @@ class _Source:
     source_id: int
     epochs: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def next_epoch(self) -> int:
+        return max(self.epochs.values(), default=0) + 1
+
 
 class EpochDirectory:
     """Sources and epochs by name and incarnation: those of the database and those numbered since."""
@@ -37,12 +41,15 @@ class EpochDirectory:
     def find_or_number(self, source: str, incarnation: str) -> EpochKey:
         """The epoch's key; a new source or incarnation gets the next number, from 1 on."""
         with self._lock:
-            if source not in self._sources:
-                self._sources[source] = self._load(source)
-            found = self._sources[source]
+            found = self._known(source)
             if incarnation not in found.epochs:
-                found.epochs[incarnation] = max(found.epochs.values(), default=0) + 1
+                found.epochs[incarnation] = found.next_epoch
             return EpochKey(found.source_id, found.epochs[incarnation])
+
+    def next_epoch(self, source: str) -> int:
+        """The number that the next new incarnation of a source will get."""
+        with self._lock:
+            return self._known(source).next_epoch
 
     def totals(self) -> tuple[int, int]:
         """Events and chunks stored, of all epochs."""
@@ -81,6 +88,11 @@ class EpochDirectory:
                 for begin, end in connection.execute(stored.where(chunk.c.wire_seq0.between(first, last))):
                     admission.missing.remove(begin, end)
         return admission
+
+    def _known(self, source: str) -> _Source:
+        if source not in self._sources:
+            self._sources[source] = self._load(source)
+        return self._sources[source]
 
     def _load(self, source: str) -> _Source:
         table, epoch = models.source, models.epoch

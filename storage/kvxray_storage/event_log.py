@@ -102,6 +102,10 @@ class EventLog:
             self.flush(OPEN_WAIT_S)
         return key
 
+    def next_epoch(self, source: str) -> int:
+        """The number that the next new incarnation of a source will get."""
+        return self._directory.next_epoch(storable(source))
+
     def append(self, key: EpochKey, message: Message) -> bool:
         """A message of events, or a changed descriptor, already checked.
 

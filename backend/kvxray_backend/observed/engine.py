@@ -15,11 +15,11 @@ from kvxray_backend.analysis.inspector import ONE_PART_OF
 from kvxray_backend.analysis.seed_mismatch import HashesByTokens
 from kvxray_backend.metrics.scraper import ScrapeStatus
 from kvxray_backend.observed.event_thread import EventThread, Listener
+from kvxray_backend.observed.rank_maker import RankMaker
 from kvxray_backend.observed.ranks import ObservedRank, ObservedRanks
 from kvxray_backend.observed.spec import ObserveSpec
 from kvxray_backend.observed.surroundings import Surroundings
 from kvxray_backend.observed.zmq_listener import Steps, ZmqListener, lines_of
-from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
 from kvxray_backend.sources.foreign.token_chains import TokenChains
 
@@ -48,12 +48,11 @@ class ObservedEngine:
         self.connection: Connection = "waiting" if spec.events else "no_stream"
         self.since_ns = clock.wall_ns()
         self.findings: tuple[Finding, ...] = ()
+        self.by_tokens = HashesByTokens()
         self._clock = clock
         self._around = surroundings or Surroundings(database, log, clock)
-        self._by_tokens = HashesByTokens()
-        self._chains = TokenChains(self._around.digest_key)
-        self._ranks = ObservedRanks(spec, self._followed)
-        self._next_inspection_s = 0.0
+        self._ranks = ObservedRanks(spec.name, RankMaker(spec, self._around, self.by_tokens))
+        self._inspect_at_s = 0.0
         self._thread: EventThread | None = None
         if spec.events:
             lines_of(spec)
@@ -75,35 +74,31 @@ class ObservedEngine:
             self._thread.close()
 
     def _listen(self) -> Listener:
-        with self.lock:
-            self._ranks.forget()
-        return ZmqListener(self.spec, self._chains, self._around.turns, self._take, self._advance)
-
-    def _followed(self, name: str, rank: int) -> FollowedSource:
-        return FollowedSource(
-            name,
-            self._around.names,
-            self._by_tokens,
-            store_semantics=self.spec.store_semantics,
-            num_blocks=self.spec.num_blocks,
-        )
+        chains = TokenChains(self._around.digest_key)
+        return ZmqListener(self.spec, chains, self._around.turns, self._take, self._advance, self._let_go)
 
     def _take(self, steps: Steps) -> None:
         with self.lock:
             self._ranks.take(steps)
+        self._ranks.flush()
 
     def _advance(self) -> None:
-        """What time alone brings; what is wrong is looked for at most twice a second, for a tenth of the time."""
-        now_s = time.monotonic()
+        """What time alone brings."""
         with self.lock:
             is_busy = self.watch.is_busy if self.watch is not None else None
             for rank in self.ranks.values():
                 rank.followed.advance(self._clock.wall_ns(), is_busy=is_busy)
             self.connection = self._state()
-            if now_s >= self._next_inspection_s:
-                self._inspect()
-                spent_s = time.monotonic() - now_s
-                self._next_inspection_s = now_s + max(INSPECT_EVERY_S, ONE_PART_OF * spent_s)
+            self._inspect()
+        self._ranks.flush()
+
+    def _let_go(self) -> None:
+        """Nothing is followed any more; what is heard next begins new epochs."""
+        with self.lock:
+            for rank in self.ranks.values():
+                rank.findings.close(rank.followed, self._clock.wall_ns())
+            self._ranks.forget()
+            self.findings = ()
 
     def _state(self) -> Connection:
         followed = [rank.followed for rank in self.ranks.values()]
@@ -112,10 +107,17 @@ class ObservedEngine:
         return "stale" if all(one.confidence == "stale" for one in followed) else "connected"
 
     def _inspect(self) -> None:
+        """Looks for what is wrong, at most twice a second and for at most a tenth of the time."""
+        began_s = time.monotonic()
+        if began_s < self._inspect_at_s:
+            return
+        now_ns, failure = self._clock.wall_ns(), self._around.log.failed
         found: list[Finding] = []
         for rank in self.ranks.values():
-            found += [*rank.followed.findings.open, *rank.followed.state_findings()]
+            found += rank.findings.inspect(rank.followed, failure, rank.log.num_lost, now_ns)
         self.findings = tuple(sorted(found, key=lambda one: (one.time_ns, one.id)))
+        spent_s = time.monotonic() - began_s
+        self._inspect_at_s = began_s + max(INSPECT_EVERY_S, ONE_PART_OF * spent_s)
 
 
 __all__ = ["Connection", "ObservedEngine", "ObservedRank"]

@@ -3,38 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from kvxray_backend.live_tail import LiveTail
-from kvxray_backend.observed.spec import ObserveSpec
+from kvxray_backend.observed.rank_findings import RankFindings
+from kvxray_backend.observed.rank_log import RankLog
 from kvxray_backend.sources.foreign.batch_steps import Step
 from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_backend.sources.foreign.hand_over import Publisher
+from kvxray_backend.sources.foreign.offline import source_name
 from kvxray_backend.sources.foreign.ordered_stream import Delivery, Origin
+from kvxray_backend.sources.foreign.stream_records import EpochBegan, Kept, StreamRecord
 
 MAX_TOPIC_CHARS: Final = 100
 
 
 @dataclass(slots=True)
 class ObservedRank:
-    """One source: an engine, or one data-parallel rank of it. `epoch`: its number in the event log."""
+    """One source: an engine, or one data-parallel rank of it. `tail`: the newest events of its present epoch."""
 
     name: str
-    rank: int | None
+    rank: int
     followed: FollowedSource
-    tail: LiveTail = field(default_factory=LiveTail)
-    epoch: int | None = None
+    tail: LiveTail
+    log: RankLog
+    findings: RankFindings
+
+    @property
+    def epoch(self) -> int:
+        """Its number in the event log."""
+        return self.followed.epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Where what one source tells goes to: into its tail, and on its way into the event log."""
+
+    tail: LiveTail
+    log: RankLog
+
+    def __call__(self, record: StreamRecord) -> None:
+        if isinstance(record, EpochBegan):
+            self.tail.clear()
+        elif isinstance(record, Kept) and not record.is_late:
+            self.tail.add(record.message)
+        self.log.put(record)
 
 
 class ObservedRanks:
     """`by_name`: in the order in which they were first heard. Read and written under the engine's lock."""
 
-    def __init__(self, spec: ObserveSpec, follow: Callable[[str, int], FollowedSource]) -> None:
-        """follow: makes what follows a source of that name and rank."""
+    def __init__(self, engine: str, make: Callable[[str, Origin], ObservedRank]) -> None:
+        """make: makes the source of that name."""
         self.by_name: dict[str, ObservedRank] = {}
-        self._spec = spec
-        self._follow = follow
+        self._engine = engine
+        self._make = make
         self._by_origin: dict[tuple[Publisher, int], ObservedRank] = {}
 
     def take(self, steps: Iterable[tuple[Origin, Step[Delivery]]]) -> None:
@@ -42,16 +66,18 @@ class ObservedRanks:
             self.of(origin).followed.take(step)
 
     def of(self, origin: Origin) -> ObservedRank:
-        """The source whose batches come from there. Engines without data parallelism tell rank 0, or none; those with
-        a port for each rank may tell none either.
-        """
-        number = origin.rank or origin.publisher.line
-        key = (origin.publisher, number)
-        if key not in self._by_origin:
-            name = self._free_name(number, origin.publisher.topic)
-            rank = self._by_origin[key] = ObservedRank(name, number, self._follow(name, number))
-            self.by_name[name] = rank
-        return self._by_origin[key]
+        """The source whose batches come from there."""
+        number = rank_number(origin)
+        rank = self._by_origin.get((origin.publisher, number))
+        if rank is None:
+            rank = self._make(self._free_name(number, origin.publisher.topic), origin)
+            self._by_origin[origin.publisher, number] = self.by_name[rank.name] = rank
+        return rank
+
+    def flush(self) -> None:
+        """What waits goes to the event log: not under the lock."""
+        for rank in list(self.by_name.values()):
+            rank.log.flush()
 
     def forget(self) -> None:
         """Nothing is followed any more: whatever is heard next begins anew."""
@@ -60,19 +86,18 @@ class ObservedRanks:
 
     def _free_name(self, number: int, topic: bytes) -> str:
         """Named after its rank, where that is taken by another topic after its topic too."""
-        plain = source_name(self._spec.name, number)
+        plain = source_name(self._engine, number)
         if plain not in self.by_name:
             return plain
         told = topic.decode(errors="replace")[:MAX_TOPIC_CHARS]
-        by_topic = f"{plain}/{''.join(char if char.isprintable() else '?' for char in told)}"
+        name = by_topic = f"{plain}/{''.join(char if char.isprintable() else '?' for char in told)}"
         tries = 1
-        name = by_topic
         while name in self.by_name:
             tries += 1
             name = f"{by_topic}/{tries}"
         return name
 
 
-def source_name(engine: str, rank: int) -> str:
-    """Of a rank that is not the first, with its number."""
-    return engine if rank == 0 else f"{engine}/{rank}"
+def rank_number(origin: Origin) -> int:
+    """Engines without data parallelism tell rank 0, or none; those with a port for each rank may tell none either."""
+    return origin.rank or origin.publisher.line

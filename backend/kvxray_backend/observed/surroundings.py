@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from kvxray_engine.clock import Clock
+from kvxray_storage import history
 from kvxray_storage.database import Database
 from kvxray_storage.event_log import EventLog
 
+from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.sources.foreign.replay_turns import ReplayTurns
 from kvxray_backend.sources.privacy import NameFilter
+from kvxray_backend.stored_findings import finding_of, row_of
 
 
 class Surroundings:
@@ -20,3 +23,15 @@ class Surroundings:
         self.digest_key = database.digest_key()
         self.names = NameFilter(self.digest_key)
         self.turns = ReplayTurns()
+
+    def store(self, finding: Finding) -> None:
+        """A new finding, or what became of it."""
+        self.log.finding(row_of(finding))
+
+    def still_open(self, source: str) -> list[Finding]:
+        """What is stored as open of a source."""
+        return [finding_of(row) for row in history.findings(self.database, source, "open")]
+
+    def stored_until_ns(self, source: str) -> int:
+        """The time of the last event stored of a source; 0: there is none."""
+        return max((row.last_ns or 0 for row in history.epochs(self.database, source)), default=0)

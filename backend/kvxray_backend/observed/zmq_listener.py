@@ -33,12 +33,14 @@ class ZmqListener:
         turns: ReplayTurns,
         take: Callable[[Steps], object],
         advance: Callable[[], object],
+        let_go: Callable[[], object],
     ) -> None:
-        """take: gets the steps, few at a time. advance: called in every turn, whether something came or not. Raises
-        `UserError` for an endpoint that cannot be.
+        """take: gets the steps, few at a time. advance: called in every turn, whether something came or not. let_go:
+        called in the end. Raises `UserError` for an endpoint that cannot be.
         """
         self._take = take
         self._advance = advance
+        self._let_go = let_go
         self._stream = ZmqStream(lines_of(spec), topic_prefix=spec.topic.encode())
         self._ordered = OrderedStream(self._stream, partial(decode_batch, chains=chains), turns)
         self._stream.start()
@@ -64,6 +66,7 @@ class ZmqListener:
             self._hand_on(self._ordered.finish())
         finally:
             self._stream.close()
+            self._let_go()
 
     def _hand_on(self, steps: Steps) -> None:
         for at in range(0, len(steps), STEPS_A_TURN):

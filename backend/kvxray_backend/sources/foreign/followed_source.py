@@ -6,10 +6,14 @@ socket and no database; time is a number handed in.
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from kvxray_engine.stream import residency_snapshot
+from kvxray_engine.stream.codec import Message
 from kvxray_engine.stream.columns import U4
 from kvxray_engine.stream.joining import EVENTS_OF_BATCH
 from kvxray_engine.stream.residency_faults import ResidencyFault
@@ -39,6 +43,14 @@ from kvxray_backend.sources.foreign.late_clear import without_late_clears
 from kvxray_backend.sources.foreign.media import tier_of
 from kvxray_backend.sources.foreign.ordered_stream import Delivery
 from kvxray_backend.sources.foreign.placed_removals import with_media
+from kvxray_backend.sources.foreign.stream_records import (
+    EpochBegan,
+    Kept,
+    Mended,
+    Missing,
+    StateBefore,
+    StreamRecord,
+)
 from kvxray_backend.sources.foreign.told import Batch, Cleared, Stored
 from kvxray_backend.sources.privacy import NameFilter
 
@@ -46,6 +58,9 @@ Confidence = Literal["exact", "degraded", "stale"]
 MAX_MISSING_PARENTS: Final = 100_000
 MAX_ODDITIES: Final = 256
 MAX_GAPS: Final = 1_000
+LOST_ON_THE_WAY: Final = "the batches never arrived"
+BEFORE_JOINING: Final = "kvxray was not following, and nobody could tell them again"
+CANNOT_BE_TOLD: Final = "the batch is none that can be followed"
 
 
 @dataclass(slots=True)
@@ -71,10 +86,18 @@ class FollowedSource:
         *,
         store_semantics: StoreSemantics = "unknown",
         num_blocks: int | None = None,
+        first_epoch: int = 1,
+        stored_until_ns: int = 0,
+        record: Callable[[StreamRecord], object] | None = None,
     ) -> None:
-        """by_tokens: of the engine, shared by its ranks. num_blocks: of the GPU's cache, None: as the stream tells."""
+        """by_tokens: of the engine, shared by its ranks. num_blocks: of the GPU's cache, None: as the stream tells.
+
+        record: takes what is to be kept, in order; None: nothing is. stored_until_ns: up to when an earlier epoch has
+        everything; batches of that time which are told again are folded and not recorded.
+        """
         self.name = name
-        self.epoch = 0
+        self.epoch = first_epoch - 1
+        self._first_epoch = first_epoch
         self.num_blocks = num_blocks
         self.findings = FindingsList()
         self.oddities: Counter[str] = Counter()
@@ -82,6 +105,11 @@ class FollowedSource:
         self._names = names
         self._by_tokens = by_tokens
         self._semantics: StoreSemantics = store_semantics
+        self._keeps = record is not None
+        self._is_recorded = not self._keeps
+        self._record = record or _ignore
+        self._stored_until_ns = stored_until_ns
+        self._mended: Mended | None = None
         self._seq = 0
         self._stale_id = ""
         self._silent_s = 0.0
@@ -95,6 +123,11 @@ class FollowedSource:
             return "stale"
         return "exact" if self.fold.known else "degraded"
 
+    @property
+    def is_first_epoch(self) -> bool:
+        """Whether nothing was followed before what is followed now."""
+        return self.epoch == self._first_epoch
+
     def take(self, step: Step[Delivery]) -> None:
         """One step, in order."""
         match step:
@@ -106,6 +139,8 @@ class FollowedSource:
             case GapRepaired(first, last):
                 self._repair(first, last)
             case Restarted(seq, _):
+                self.findings.end_all(self.place.t_ns)
+                self._stored_until_ns = 0
                 self._begin_epoch(known=True)
                 self._by_tokens.clear()
                 self._seq = seq * EVENTS_OF_BATCH
@@ -114,8 +149,9 @@ class FollowedSource:
                 self.findings.note(found.duplicate_batch_finding(self.place, step))
             case Late():
                 self.findings.note(found.late_batch_finding(self.place, step))
-            case JoinedMidstream():
+            case JoinedMidstream(seq):
                 self.fold.note_gap()
+                self._record(Missing(0, seq - 1, BEFORE_JOINING))
                 self.findings.note(found.joined_midstream_finding(self.place, step))
 
     def advance(self, now_ns: int, *, is_busy: bool | None = None) -> None:
@@ -167,7 +203,7 @@ class FollowedSource:
         interned = self._intern(batch, seq, delivery.heard.received_ns)
         if interned is None:
             return
-        self.fold.apply(interned.message)
+        self._keep(interned.message, is_late=is_late)
         for event in batch.events:
             if isinstance(event, Stored):
                 self._by_tokens.note(event.token_digests, event.hashes)
@@ -176,12 +212,29 @@ class FollowedSource:
         if is_reset and (is_late or (self._silent_s and found.begins_with_a_reset(batch.events))):
             self.findings.note(found.late_reset_finding(self.place, self._silent_s, is_behind=is_late))
 
+    def _keep(self, message: Message, *, is_late: bool) -> None:
+        """Folds and records it; the first of an epoch with the state before it, which no message tells."""
+        t_ns = message.header.t0_wall_ns
+        if not self._is_recorded and t_ns > self._stored_until_ns:
+            self._is_recorded = True
+            names = dict(self.fold.names.names)
+            self._record(StateBefore(residency_snapshot.dump(self.fold), names, t_ns, message))
+        self.fold.apply(message)
+        if self._is_recorded:
+            self._record(Kept(message, is_late))
+        if self._mended is not None:
+            self._record(self._mended)
+            self._mended = None
+
     def _intern(self, batch: Batch, seq: int, received_ns: int) -> Interned | None:
         """None: it cannot be told, and is lost."""
         try:
             return self._interning.intern(batch, seq, received_ns)
         except BadBatch as error:
             self.fold.note_gap()
+            if self._mended is None:
+                self._record(Missing(seq, seq, CANNOT_BE_TOLD))
+            self._mended = None  # it came, and is as good as lost
             finding = found.unknown_or_partial_event_finding(self.place, batch.oddities, f"Left out: {error}")
             assert finding is not None, "there is a reason"
             self.findings.note(finding)
@@ -216,10 +269,13 @@ class FollowedSource:
         self.fold.note_gap()
         finding = found.seq_gap_finding(self.place, gap)
         self.findings.note(finding)
+        self._record(Missing(gap.first, gap.last, LOST_ON_THE_WAY))
         self._gaps.append(_OpenGap(gap.first, gap.last, gap.last - gap.first + 1, finding.id))
         del self._gaps[:-MAX_GAPS]
 
     def _repair(self, first: int, last: int) -> None:
+        """Its batch comes with the next step."""
+        self._mended = Mended(first, last)
         for gap in self._gaps:
             gap.left -= max(0, min(last, gap.last) - max(first, gap.first) + 1)
             if gap.left <= 0:
@@ -228,15 +284,22 @@ class FollowedSource:
 
     def _begin_epoch(self, *, known: bool) -> None:
         self.epoch += 1
-        self._interning = Interning(self.name, self._names, self._are_gone)
+        incarnation = secrets.token_hex(8)
+        self._interning = Interning(self.name, self._names, self._are_gone, incarnation=incarnation)
         self.fold = ResidencyMap(
             self._interning.descriptor, source=self.name, known=known, store_semantics=self._semantics
         )
         self._missing_parents: set[int] = set()
         self._gaps = []
+        self._is_recorded = not self._keeps
+        self._record(EpochBegan(self.epoch, incarnation, self._interning.descriptor))
 
     def _are_gone(self, ordinals: U4) -> Bools:
         return self.fold.are_gone(ordinals)
+
+
+def _ignore(_: StreamRecord) -> None:
+    return
 
 
 def _without_second_names(faults: list[ResidencyFault]) -> list[ResidencyFault]:

@@ -11,13 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kvxray_engine.stream.residency_state import StoreSemantics
-from kvxray_engine.stream.schema import Kind
 
 from kvxray_backend.analysis.finding import Finding
-from kvxray_backend.analysis.residency_findings import certain_on
 from kvxray_backend.analysis.seed_mismatch import HashesByTokens, seed_mismatch_findings
-from kvxray_backend.metrics.book import FORGET_AFTER_S
-from kvxray_backend.metrics.contradictions import Told
 from kvxray_backend.metrics.exposition import Page
 from kvxray_backend.sources.foreign.batch_sequencer import BatchSequencer
 from kvxray_backend.sources.foreign.batch_steps import Step
@@ -26,6 +22,7 @@ from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_backend.sources.foreign.hand_over import Heard, Publisher
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
 from kvxray_backend.sources.foreign.ordered_stream import Delivery, read_batch
+from kvxray_backend.sources.foreign.pages_and_events import findings_of_pages, tell_capacity
 from kvxray_backend.sources.foreign.rank_lanes import Rank, RankLanes
 from kvxray_backend.sources.foreign.token_chains import TokenChains
 from kvxray_backend.sources.foreign.told import Batch
@@ -139,10 +136,11 @@ class OfflineSession:
         """Everything found up to now, what is over included; costs a pass over all that is cached."""
         found: list[Finding] = []
         for engine in self._engines.values():
-            self._tell_capacity(engine)
+            if self._num_blocks is None:
+                tell_capacity(engine.pages, engine.sources)
             for source in engine.sources:
                 found += [*source.findings.all, *source.state_findings()]
-            found += _of_pages(engine, found)
+            found += findings_of_pages(engine.pages, engine.sources, found)
         by_tokens = {name: engine.by_tokens for name, engine in self._engines.items()}
         return found + seed_mismatch_findings(by_tokens, self._now_ns)
 
@@ -183,42 +181,6 @@ class OfflineSession:
     def _follow(self, engine: _Engine, topic: bytes, steps: list[tuple[Rank, Step[Delivery]]]) -> None:
         for rank, step in steps:
             engine.by_rank[topic, rank].take(step)
-
-    def _tell_capacity(self, engine: _Engine) -> None:
-        """Where nobody said how many blocks there are and metrics do: of one rank, as they tell of all together."""
-        told = engine.pages.num_blocks if engine.pages is not None else None
-        if self._num_blocks is None and told is not None and len(engine.sources) == 1:
-            engine.sources[0].num_blocks = told
-
-
-def _of_pages(engine: _Engine, found: list[Finding]) -> list[Finding]:
-    """What metrics say, but for what events said better already."""
-    if engine.pages is None:
-        return []
-    folds = [source.fold for source in engine.sources]
-    block_size = max((fold.descriptor.block_size for fold in folds), default=0)
-    spec_kinds = {group.kind for fold in folds for group in fold.descriptor.groups if group.kind}
-    is_over = any(one.kind == "resident_over_capacity" for one in found)
-    return [
-        finding
-        for finding in engine.pages.findings(block_size, spec_kinds, _told_by_events(engine))
-        if not (is_over and finding.id.endswith(":kv_capacity_blocks"))
-    ]
-
-
-def _told_by_events(engine: _Engine) -> Told | None:
-    """What metrics are held against. Hits without a block are only odd where no block was ever told of."""
-    sources = engine.sources
-    if not sources or engine.pages is None:
-        return None
-    is_first = all(source.fold.known and source.epoch == 1 for source in sources)
-    has_stores = any(source.fold.kind_totals[Kind.ResidencyStored] for source in sources)
-    grown = engine.pages.book.grown("prefix_hits", FORGET_AFTER_S)
-    return Told(
-        cached_blocks=sum(certain_on(source.fold, 0) for source in sources),
-        complete=is_first and not has_stores,
-        hits_grew_by=grown.amount if grown is not None else None,
-    )
 
 
 def _rank_of(delivery: Delivery) -> int:

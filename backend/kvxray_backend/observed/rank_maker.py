@@ -1,0 +1,44 @@
+"""Makes the sources of a watched engine: each goes on in the event log where an earlier process left it."""
+
+from __future__ import annotations
+
+from kvxray_backend.analysis.seed_mismatch import HashesByTokens
+from kvxray_backend.live_tail import LiveTail
+from kvxray_backend.observed.rank_findings import RankFindings
+from kvxray_backend.observed.rank_log import RankLog
+from kvxray_backend.observed.ranks import ObservedRank, Recording, rank_number
+from kvxray_backend.observed.spec import ObserveSpec
+from kvxray_backend.observed.surroundings import Surroundings
+from kvxray_backend.sources.foreign.followed_source import FollowedSource
+from kvxray_backend.sources.foreign.ordered_stream import Origin
+
+
+class RankMaker:
+    """`by_tokens`: of the engine, shared by its ranks."""
+
+    def __init__(self, spec: ObserveSpec, around: Surroundings, by_tokens: HashesByTokens) -> None:
+        self._spec = spec
+        self._around = around
+        self._by_tokens = by_tokens
+
+    def __call__(self, name: str, origin: Origin) -> ObservedRank:
+        """Raises what a database that cannot be read raises."""
+        around, now_ns = self._around, self._around.clock.wall_ns()
+        left_open = [finding for finding in around.still_open(name) if finding.epoch > 0]
+        findings = RankFindings(around.store, left_open, now_ns)
+        recording = Recording(LiveTail(), RankLog(around.log, around.clock, name, self._labels(origin)))
+        followed = FollowedSource(
+            name,
+            around.names,
+            self._by_tokens,
+            store_semantics=self._spec.store_semantics,
+            num_blocks=self._spec.num_blocks,
+            first_epoch=around.log.next_epoch(name),
+            stored_until_ns=around.stored_until_ns(name),
+            record=recording,
+        )
+        return ObservedRank(name, rank_number(origin), followed, recording.tail, recording.log, findings)
+
+    def _labels(self, origin: Origin) -> dict[str, str]:
+        told = {"engine": self._spec.name, "make": self._spec.make, "rank": str(rank_number(origin))}
+        return {**self._spec.labels, **told}
