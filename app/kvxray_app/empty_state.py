@@ -16,6 +16,7 @@ _STYLE = """
   background-image: linear-gradient(var(--kx-panel) 4px, transparent 4px),
     linear-gradient(90deg, var(--kx-panel) 4px, transparent 4px); background-size: 1.25rem 1.25rem; }
 .kx-empty h2 { margin: 0 0 0.7rem; padding: 0; font-size: 1.25rem; font-weight: 600; color: var(--kx-text); }
+.kx-empty a { color: var(--kx-accent); font-weight: 600; }
 .kx-empty p { margin: 0.35rem 0; }
 .kx-empty code { padding: 0.1rem 0.4rem; border-radius: 5px; background: var(--kx-canvas); color: var(--kx-text); }
 </style>
@@ -31,6 +32,7 @@ def no_engine() -> None:
     st.html(
         f'{_STYLE}<section class="kx-empty" role="status" style="{colour_variables()}"><div class="grid"></div>'
         "<h2>No engine to follow yet</h2>"
-        f"<p>Start kvxray with {source}<br>or set {setting}.</p>"
+        '<p><a href="attach" target="_self">Attach an engine</a>: vLLM, SGLang, TensorRT-LLM, Dynamo.</p>'
+        f"<p>For one of kvxray's own, start kvxray with {source}<br>or set {setting}.</p>"
         f"<p>To see one at work at once, run {demo}.</p></section>"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from kvxray_app.chrome import dress
+from kvxray_app.views.attach import attach
 from kvxray_app.views.fleet import fleet
 from kvxray_app.views.guide import guide
 from kvxray_app.views.history import history
@@ -23,6 +24,7 @@ def run() -> None:
         st.Page(timelines_page, title="Timelines", url_path="timelines"),
         st.Page(history, title="History", url_path="history"),
         st.Page(guide, title="Guide", url_path="guide"),
+        st.Page(attach, title="Attach an engine", url_path="attach", visibility="hidden"),
     ]
     st.navigation(pages, position="top").run()
 
