@@ -21,10 +21,13 @@ from kvxray_backend.analysis.inspector import Inspector
 from kvxray_backend.live_feed import LiveFeed
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.moments import Moment
+from kvxray_backend.observed.attaching import Attaching
+from kvxray_backend.observed.connection_test import ConnectionTests
 from kvxray_backend.observed.registry import ObservedEngines
 from kvxray_backend.past import PastStates
-from kvxray_backend.retention_rules import retention_of
+from kvxray_backend.retention_rules import retention_of, signal_age_s
 from kvxray_backend.settings import Settings, SourceSpec
+from kvxray_backend.signal_history import SignalHistory
 from kvxray_backend.sources.archive import Archive
 from kvxray_backend.sources.follower import Follower
 from kvxray_backend.sources.native import NativeSource
@@ -92,7 +95,11 @@ class Backend:
         self.log = log
         self.clock = clock
         self.sources: Mapping[str, Source] = {}
-        self.observed = ObservedEngines(database, log, clock)
+        self.observed = ObservedEngines(database, log, clock, lambda name: name in self.sources)
+        self.signals = SignalHistory(database, log, signal_age_s(settings))
+        self.observed.on_reading.append(self.signals.take)
+        self.attaching = Attaching(settings.engines, settings.observe, self.observed, database, clock)
+        self.connection_tests = ConnectionTests()
         self.past = PastStates(database)
         self.keeper = RetentionKeeper(database, log, retention_of(settings), self.clock.wall_ns)
         self._started = time.monotonic()
@@ -118,6 +125,7 @@ class Backend:
                 sources[spec.name] = backend._open_source(spec, snapshots=snapshots, replay=replay)
             for name in stored_names(database):
                 sources.setdefault(name, Source(partial(last_state, database, backend.past, name), None, None))
+            backend.attaching.check()
             undo.pop_all()
         return backend
 
@@ -126,6 +134,7 @@ class Backend:
         self.keeper.start()
         for source in self._followed():
             source.start()
+        self.attaching.start()
         self.log.look_back()
 
     def close(self) -> None:
@@ -184,7 +193,9 @@ class Backend:
         return (rows[-1].last_seq or -1) if rows else -1
 
     def _close_sources(self) -> None:
+        self.attaching.close()
         self.observed.close()
+        self.signals.close()
         for source in self._followed():
             source.close()
 

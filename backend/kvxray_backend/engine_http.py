@@ -10,7 +10,8 @@ from typing import Final
 
 import httpx2
 
-from kvxray_backend.settings import Settings, is_loopback
+from kvxray_backend.loopback import is_loopback
+from kvxray_backend.settings import Settings
 
 TIMEOUT_S: Final = 2.0
 

@@ -23,14 +23,19 @@ from kvxray_backend.page import HOST_CONFIG, Page, open_page, page_folder
 from kvxray_backend.routes import (
     blocks,
     bookmarks,
+    coverage,
     docs,
+    engines,
     events,
     findings,
+    fleet,
     health,
     live,
     overview,
     prefixes,
     requests,
+    residency,
+    signals,
     sources,
     state,
     stays,
@@ -74,8 +79,8 @@ def create_app(settings: Settings) -> FastAPI:
 
 def _api() -> APIRouter:
     api = APIRouter(responses={"default": {"model": ErrorBody, "description": "One sentence that says what is wrong."}})
-    of_the_cache = (health, sources, state, blocks, prefixes, stays, requests)
-    for part in (*of_the_cache, events, findings, overview, travel, bookmarks, live, docs):
+    of_the_cache = (health, sources, state, blocks, prefixes, stays, requests, residency, coverage, fleet)
+    for part in (*of_the_cache, events, findings, overview, signals, travel, bookmarks, engines, live, docs):
         api.include_router(part.router)
     return api
 

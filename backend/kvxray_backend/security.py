@@ -19,7 +19,8 @@ import anyio
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kvxray_backend.settings import Settings, is_loopback
+from kvxray_backend.loopback import is_loopback
+from kvxray_backend.settings import Settings
 
 TOKEN_COOKIE: Final = "kvxray_token"
 CLOSE_BAD_TOKEN: Final = 4401

@@ -6,7 +6,6 @@ sentence.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
@@ -26,11 +25,14 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, SettingsError
 
 from kvxray_backend.base_path import OWN_FOLDERS
+from kvxray_backend.loopback import is_loopback
+from kvxray_backend.observed.entries import EntryField
+from kvxray_backend.observed.spec import ObserveSpec
 from kvxray_backend.quantities import parse_age, parse_size
+from kvxray_backend.source_name import is_source_name
 
 ENV_PREFIX: Final = "KVXRAY_"
 
-_SOURCE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 Age = Annotated[int | None, BeforeValidator(parse_age)]
 """Seconds, written as 7d; None, written none: no limit."""
 Size = Annotated[int | None, BeforeValidator(parse_size)]
@@ -108,6 +110,15 @@ class Settings(BaseSettings):
         default=(),
         description="Engines to follow, as a JSON list of {name, events, replay, api}.",
     )
+    engines: tuple[EntryField, ...] = Field(
+        default=(),
+        description="Engines of others to watch, as a JSON list of what docs/attach.md describes.",
+    )
+    observe: Annotated[tuple[Path, ...], NoDecode] = Field(
+        default=(),
+        description="Files that name engines of others to watch (YAML or JSON), separated by commas; read again when "
+        "they change.",
+    )
     retention_age: Age = Field(
         default=7 * 86_400,
         description="How long events are kept, such as 7d or 12h; none: for ever. Rollups stay longer.",
@@ -137,6 +148,13 @@ class Settings(BaseSettings):
         if isinstance(hosts, str):
             hosts = hosts.split(",")
         return tuple(host.strip().lower().rstrip(".") for host in hosts if host.strip())
+
+    @field_validator("observe", mode="before")
+    @classmethod
+    def _split_files(cls, files: Any) -> Any:
+        if isinstance(files, str):
+            files = files.split(",")
+        return tuple(Path(str(file).strip()) for file in files if str(file).strip())
 
     @field_validator("base_path")
     @classmethod
@@ -168,6 +186,9 @@ class Settings(BaseSettings):
         names = [source.name for source in self.sources]
         if len(set(names)) != len(names):
             raise UserError("Give every entry of KVXRAY_SOURCES a name of its own.")
+        names += [entry.name for entry in self.engines if isinstance(entry, ObserveSpec)]
+        if len(set(names)) != len(names):
+            raise UserError("Give every engine a name of its own, among those of KVXRAY_SOURCES too.")
         return self
 
     @property
@@ -186,10 +207,6 @@ class Settings(BaseSettings):
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{self.base_path}"
 
 
-def is_source_name(text: str) -> bool:
-    return _SOURCE_NAME.fullmatch(text) is not None
-
-
 def _is_port(digits: str) -> bool:
     return len(digits) <= 5 and 1 <= int(digits) <= 65535
 
@@ -199,16 +216,6 @@ def _names_a_server(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host`, a name or an address without port, means this machine alone."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
@@ -223,4 +230,6 @@ def load_settings(**overrides: Any) -> Settings:
         reason = first["msg"].removeprefix("Value error, ")
         raise UserError(f"Mend {name}: {reason[:1].lower()}{reason[1:]}.") from error
     except SettingsError as error:
+        if "engines" in str(error):
+            raise UserError("Write KVXRAY_ENGINES as a JSON list of engines, as in docs/attach.md.") from error
         raise UserError("Write KVXRAY_SOURCES as a JSON list of {name, events, replay, api}.") from error

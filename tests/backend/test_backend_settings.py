@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from kvxray_backend.settings import Settings, SourceSpec, is_loopback, load_settings
+from kvxray_backend.loopback import is_loopback
+from kvxray_backend.settings import Settings, SourceSpec, load_settings
 from kvxray_engine.errors import UserError
 
 

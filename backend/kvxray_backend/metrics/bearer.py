@@ -10,7 +10,7 @@ from typing import Final
 
 import httpx2
 
-from kvxray_backend.settings import is_loopback
+from kvxray_backend.loopback import is_loopback
 
 MAX_TOKEN_BYTES: Final = 16_384
 

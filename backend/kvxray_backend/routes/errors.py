@@ -21,14 +21,19 @@ class ErrorBody(BaseModel):
     """The body of every answer that is not a success."""
 
     error: str = Field(description="One sentence that says what is wrong and, where there is a way, what to do.")
+    field: str | None = Field(
+        default=None, description="The field of the request that is to blame; left out where there is not one."
+    )
 
 
 class ApiError(Exception):
     """A request that cannot be answered; `sentence` is the whole of what the caller reads."""
 
-    def __init__(self, status: int, sentence: str) -> None:
+    def __init__(self, status: int, sentence: str, field: str = "") -> None:
+        """field: the one of the request that is to blame, empty: none alone."""
         super().__init__(sentence)
         self.status = status
+        self.field = field
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -36,11 +41,11 @@ def install_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(ApiError)
     async def api_error(_: Request, error: ApiError) -> JSONResponse:
-        return _answer(error.status, str(error))
+        return _answer(error.status, str(error), field=error.field)
 
     @app.exception_handler(UserError)
     async def user_error(_: Request, error: UserError) -> JSONResponse:
-        return _answer(400, str(error))
+        return _answer(400, str(error), field=getattr(error, "field", ""))
 
     @app.exception_handler(NotStored)
     async def not_stored(_: Request, error: NotStored) -> JSONResponse:
@@ -74,6 +79,7 @@ def install_error_handlers(app: FastAPI) -> None:
         return _answer(500, "kvxray made a mistake over this request; its log tells which.")
 
 
-def _answer(status: int, sentence: str, headers: object = None) -> JSONResponse:
+def _answer(status: int, sentence: str, headers: object = None, field: str = "") -> JSONResponse:
     extra = dict(headers) if isinstance(headers, dict) else None
-    return JSONResponse({"error": sentence}, status_code=status, headers=extra)
+    body = {"error": sentence, **({"field": field} if field else {})}
+    return JSONResponse(body, status_code=status, headers=extra)

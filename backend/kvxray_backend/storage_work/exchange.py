@@ -24,7 +24,7 @@ from kvxray_storage.records import FindingRow
 from pydantic import ValidationError
 
 from kvxray_backend.moments import Moment
-from kvxray_backend.settings import is_source_name
+from kvxray_backend.source_name import is_source_name
 from kvxray_backend.storage_work.stretches import stretches_between
 from kvxray_backend.stored_findings import finding_of
 

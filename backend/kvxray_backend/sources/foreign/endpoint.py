@@ -15,7 +15,7 @@ from kvxray_engine.errors import UserError
 MAX_RANKS: Final = 1024
 _TCP: Final = re.compile(r"tcp://(?P<host>\[[0-9A-Fa-f:.%\w]*\]|[^\s:/\[\]]+):(?P<port>\d{1,5})", re.ASCII)
 _PATH: Final = re.compile(r"(?P<scheme>ipc|inproc)://(?P<path>\S+)")
-_WILDCARDS: Final = ("*", "0.0.0.0", "[::]")
+WILDCARDS: Final = ("*", "0.0.0.0", "[::]")
 _LIKE: Final = "Write it like tcp://host:5557, tcp://*:5557 (where the engine dials out), ipc:///path or inproc://name."
 
 
@@ -38,7 +38,7 @@ class Endpoint:
 def parse_endpoint(text: str, *, bind: bool = False) -> Endpoint:
     """bind: also where the address is no wildcard. Raises `UserError`."""
     if (tcp := _TCP.fullmatch(text)) is not None:
-        is_bound = bind or tcp["host"] in _WILDCARDS
+        is_bound = bind or tcp["host"] in WILDCARDS
         # Only whoever binds can have a port picked.
         if not (0 if is_bound else 1) <= int(tcp["port"]) <= 65_535:
             raise UserError(f"The port of {text!r} is not one from 1 to 65535.")
