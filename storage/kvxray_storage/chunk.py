@@ -22,6 +22,7 @@ import numpy as np
 import zstandard
 from kvxray_engine.errors import UserError
 from kvxray_engine.stream.codec import BadMessage, Message, decode_body, encode_body
+from kvxray_engine.stream.columns import Columns
 from kvxray_engine.stream.joining import join
 from kvxray_engine.stream.schema import Header
 from numpy.typing import NDArray
@@ -120,7 +121,16 @@ def decode_chunk(data: bytes) -> Chunk:
         raise DamagedChunk(f"A chunk cannot be read: {error}.") from error
     body.hashes = view[packed_at + packed_size :]
     rows: NDArray[Any] = np.frombuffer(table, MESSAGE_ROW)
-    return Chunk(Message(header, body), rows)
+    return Chunk(Message(header, body, next_seq=_next_seq(header, body, rows)), rows)
+
+
+def _next_seq(header: Header, columns: Columns, rows: NDArray[Any]) -> int | None:
+    """The number after its last event, where numbers jump between its messages."""
+    if len(rows) < 2:
+        return None
+    last = columns.n[len(columns.n) - int(rows["operations"][-1]) :]
+    end_seq = int(rows["seq0"][-1]) + int(np.maximum(last, 1).sum(dtype=np.int64))
+    return None if end_seq == header.seq0 + header.n else end_seq
 
 
 def _unpack(packed: memoryview) -> memoryview:

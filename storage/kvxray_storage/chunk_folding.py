@@ -1,4 +1,4 @@
-"""Folds chunks onto a state: many at once where they follow each other, and forgetting where they do not."""
+"""Folds chunks onto a state: many at once where they follow each other, and losing track where they do not."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterable
 from typing import Final
 
 import msgspec
-from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.codec import BadMessage, Message
 from kvxray_engine.stream.joining import can_be_timed_from, can_join, join
 
 from kvxray_storage.chunk_reader import StoredChunk
+from kvxray_storage.state_kinds import EitherState, lose_track
 
 JOIN_EVENTS: Final = 65_536
 """Larger folds are cheaper an event, until their arrays outgrow the processor's caches."""
 
 
-def fold_chunks(state: BlockMap, chunks: Iterable[StoredChunk], last_seq: int) -> bool:
+def fold_chunks(state: EitherState, chunks: Iterable[StoredChunk], last_seq: int) -> bool:
     """Folds what these chunks have beyond the state, up to event `last_seq`.
 
-    Where messages are missing between the state and a chunk, or cannot be folded, every block is unknown from there.
+    Where messages are missing between the state and a chunk, or cannot be folded, what they changed is unknown then.
     Returns whether that was so.
     """
     run: list[tuple[StoredChunk, Message]] = []
@@ -39,12 +39,12 @@ def fold_chunks(state: BlockMap, chunks: Iterable[StoredChunk], last_seq: int) -
     return _fold(state, [one for _, one in run]) | has_forgotten
 
 
-def pass_hole(state: BlockMap, chunk: StoredChunk) -> bool:
-    """Brings the state to where the chunk begins, with every block unknown, if messages are missing between the two."""
+def pass_hole(state: EitherState, chunk: StoredChunk) -> bool:
+    """Brings the state to where the chunk begins, having lost track, if messages are missing between the two."""
     place = chunk.place
     if place.wire_seq0 <= state.next_wire_seq:
         return False
-    state.forget()
+    lose_track(state)
     state.next_seq, state.next_wire_seq = place.seq0, place.wire_seq0
     return True
 
@@ -71,7 +71,7 @@ def _may_follow(run: list[tuple[StoredChunk, Message]], chunk: StoredChunk, mess
     return can_join(first, last, Message(header, message.columns)) and can_be_timed_from(first, message)
 
 
-def _fold(state: BlockMap, messages: list[Message]) -> bool:
+def _fold(state: EitherState, messages: list[Message]) -> bool:
     """Whether something could not be folded."""
     if not messages:
         return False
@@ -81,6 +81,6 @@ def _fold(state: BlockMap, messages: list[Message]) -> bool:
         if len(messages) > 1:
             failed = [_fold(state, [message]) for message in messages]
             return any(failed)
-        state.forget()
+        lose_track(state)
         return True
     return False

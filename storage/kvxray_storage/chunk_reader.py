@@ -11,11 +11,13 @@ import numpy as np
 import sqlalchemy as sa
 from kvxray_engine.stream.codec import Message
 from kvxray_engine.stream.cutting import Divisible, Joined
+from kvxray_engine.stream.joining import EVENTS_OF_BATCH
 from numpy.typing import NDArray
 
 from kvxray_storage import models
 from kvxray_storage.chunk import Chunk, decode_chunk
 from kvxray_storage.epoch_directory import of_epoch
+from kvxray_storage.event_rows import ChunkEvents
 from kvxray_storage.paged_rows import paged
 from kvxray_storage.records import EpochKey
 
@@ -34,6 +36,12 @@ class ChunkPlace:
 
     def holds(self, seq: int) -> bool:
         return self.seq0 <= seq <= self.seq1
+
+    @property
+    def jumps(self) -> bool:
+        """Whether the numbers of its events jump: it has several batches of an engine that tells of hashes."""
+        first, last = self.seq0 // EVENTS_OF_BATCH, self.seq1 // EVENTS_OF_BATCH
+        return self.wire_seq0 < self.wire_seq1 and (first, last) == (self.wire_seq0, self.wire_seq1)
 
 
 class StoredChunk:
@@ -61,17 +69,34 @@ class StoredChunk:
     @cached_property
     def divisible(self) -> Divisible:
         table = self._chunk.messages
-        joined = Joined(table["operations"], table["names"], table["hashes"], table["step"])
+        seq0 = table["seq0"] if self._chunk.message.next_seq is not None else None
+        joined = Joined(table["operations"], table["names"], table["hashes"], table["step"], seq0)
         return Divisible(self._chunk.message, joined)
+
+    def seq_at(self, position: int) -> int:
+        """The number of one of its events."""
+        return self.place.seq0 + position if self.message.next_seq is None else self.divisible.seq_at(position)
+
+    def num_before(self, seq: int) -> int:
+        """How many of its events have numbers below `seq`."""
+        if self.message.next_seq is None:
+            return min(max(seq - self.place.seq0, 0), self.message.header.n)
+        return self.divisible.num_before(seq)
+
+    def seqs(self) -> NDArray[np.int64]:
+        """Numbers of all its events, growing."""
+        return ChunkEvents(self._chunk).seqs()
 
     def step_ends(self) -> NDArray[np.int64]:
         """Numbers of the events that end a message, growing."""
-        return self.place.seq0 + self.divisible.message_ends - 1
+        ends = self.divisible.message_ends - 1
+        if self.message.next_seq is None:
+            return self.place.seq0 + ends
+        return np.array([self.seq_at(end) for end in ends.tolist()], np.int64)
 
     def part(self, first_seq: int, last_seq: int) -> Message | None:
         """Its events within first_seq..last_seq; None when there are none."""
-        begin = max(0, first_seq - self.place.seq0)
-        end = min(self.place.seq1, last_seq) - self.place.seq0 + 1
+        begin, end = self.num_before(first_seq), self.num_before(last_seq + 1)
         if begin >= end:
             return None
         is_whole = (begin, end) == (0, self.message.header.n)

@@ -127,6 +127,12 @@ def _sums(columns: Columns, index: I8, num_seconds: int) -> I8:
     if len(evicted):
         cell = index[evicted] * len(COUNTERS) + _EVICTION_COLUMN[columns.cause[evicted]]
         sums += np.bincount(cell, events[evicted], sums.size).astype(np.int64).reshape(sums.shape)
+    stored = np.flatnonzero(columns.kind == Kind.ResidencyStored)
+    if len(stored):
+        is_report = columns.cause[stored] == Cause.reuse_report
+        cell = index[stored] * len(COUNTERS) + np.where(is_report, _AT["references"], _AT["blocks_cached"])
+        sums += np.bincount(cell, events[stored], sums.size).astype(np.int64).reshape(sums.shape)
+    sums[:, _AT["evictions_other"]] += by_kind[0][:, Kind.ResidencyRemoved].astype(np.int64)
     return sums
 
 

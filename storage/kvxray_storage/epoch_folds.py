@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Final
 
 import sqlalchemy as sa
-from kvxray_engine.stream import snapshot
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.codec import BadMessage
 from kvxray_engine.stream.schema import Descriptor
@@ -31,6 +30,7 @@ from kvxray_storage.packing import Packer
 from kvxray_storage.records import EpochKey, Keyframe
 from kvxray_storage.refusals import WritesRefused
 from kvxray_storage.rollup_book import RollupBook
+from kvxray_storage.state_kinds import STATE_KINDS, EitherState, load_state
 
 SLICE_S: Final = 0.25
 PAUSE_S: Final = 1.0
@@ -94,8 +94,8 @@ class EpochFolds:
         else:
             self._fold(batch, fold, chunk)
 
-    def take_keyframe(self, batch: CommitBatch, frame: Keyframe, state: BlockMap | None) -> Keyframe:
-        """An engine's keyframe that the batch stores, `state` what it says (None: not a pool, or not readable); returns
+    def take_keyframe(self, batch: CommitBatch, frame: Keyframe, state: EitherState | None) -> Keyframe:
+        """An engine's keyframe that the batch stores, `state` what it says (None: no state, or not readable); returns
         it with what was folded up to there.
         """
         if state is None:
@@ -226,14 +226,15 @@ class EpochFolds:
         self._given_up.add(key)
 
 
-def with_names(keyframe: Keyframe) -> tuple[Keyframe, BlockMap | None]:
+def with_names(keyframe: Keyframe) -> tuple[Keyframe, EitherState | None]:
     """A snapshot brings the names of requests that began before we listened: no message told them. And its state."""
-    if keyframe.kind != "pool":
+    if keyframe.kind not in STATE_KINDS:
         return replace(keyframe, names=keyframe.names or {}), None
     try:
-        state = snapshot.load(keyframe.state)
+        state = load_state(keyframe.kind, keyframe.state)
     except BadMessage as error:
         # Stored as it is: what cannot be read today is still what the source sent.
         logger.warning("a keyframe cannot be read: %s", error)
         return replace(keyframe, names=keyframe.names or {}), None
-    return replace(keyframe, names=state.requests.names if keyframe.names is None else keyframe.names), state
+    told = state.requests.names if isinstance(state, BlockMap) else state.names.names
+    return replace(keyframe, names=told if keyframe.names is None else keyframe.names), state

@@ -15,6 +15,7 @@ from kvxray_storage.records import EpochKey, Keyframe
 from kvxray_storage.rollup_book import NS, SPANS, RollupBook, RollupRow
 from kvxray_storage.rollup_columns import VALUE_COLUMNS
 from kvxray_storage.row_sums import summed
+from kvxray_storage.state_kinds import holds_a_state
 from kvxray_storage.upserts import Row, insert_into, upsert_into
 
 TABLES: Final = {1: models.rollup_1s, 60: models.rollup_1m}
@@ -76,7 +77,7 @@ def write_keyframes(connection: sa.Connection, keyframes: Iterable[Keyframe]) ->
 def note_rollup(connection: sa.Connection, key: EpochKey, seq: int, rollup: bytes) -> None:
     """The engine's keyframe before event `seq` was folded up to."""
     table = models.keyframe
-    here = sa.update(table).where(*of_epoch(table, key), table.c.seq == seq, table.c.kind == "pool")
+    here = sa.update(table).where(*of_epoch(table, key), table.c.seq == seq, holds_a_state())
     connection.execute(here.values(rollup=rollup))
 
 

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from kvxray_engine.stream import snapshot
-from kvxray_engine.stream.block_map import BlockMap
-from kvxray_engine.stream.codec import BadMessage, decode_descriptor
+from kvxray_engine.stream.codec import BadMessage
 
 from kvxray_storage import models
 from kvxray_storage.database import Database
@@ -18,6 +16,7 @@ from kvxray_storage.epoch_fold import EpochFold
 from kvxray_storage.fold_rows import read_rollup
 from kvxray_storage.records import EpochKey, Keyframe
 from kvxray_storage.rollup_book import RollupBook, RollupRow, TimeWentBack
+from kvxray_storage.state_kinds import EitherState, holds_a_state, load_state, read_descriptor
 
 logger = logging.getLogger(__name__)
 
@@ -69,18 +68,18 @@ class FoldStart:
     def frames(
         self, connection: sa.Connection, *conditions: sa.ColumnElement[bool], newest_first: bool = False
     ) -> Iterator[Any]:
-        """Keyframes of the pool in order, without their states."""
+        """Keyframes in order, without their states."""
         frame = models.keyframe
-        columns = (frame.c.seq, frame.c.wire_seq, frame.c.rollup)
-        query = sa.select(*columns).where(*of_epoch(frame, self._key), frame.c.kind == "pool", *conditions)
+        columns = (frame.c.seq, frame.c.wire_seq, frame.c.rollup, frame.c.kind)
+        query = sa.select(*columns).where(*of_epoch(frame, self._key), holds_a_state(), *conditions)
         order = (frame.c.wire_seq, frame.c.seq)
         return iter(connection.execute(query.order_by(*([c.desc() for c in order] if newest_first else order))).all())
 
-    def load(self, connection: sa.Connection, frame: Any) -> BlockMap | None:
+    def load(self, connection: sa.Connection, frame: Any) -> EitherState | None:
         table = models.keyframe
         query = sa.select(table.c.state).where(*of_epoch(table, self._key), table.c.seq == frame.seq)
         try:
-            return snapshot.load(connection.execute(query.where(table.c.kind == "pool")).scalar_one())
+            return load_state(frame.kind, connection.execute(query.where(table.c.kind == frame.kind)).scalar_one())
         except BadMessage as error:
             logger.warning("a stored keyframe cannot be read: %s", error)
             return None
@@ -110,7 +109,7 @@ class FoldStart:
         told = sa.select(sa.func.coalesce(epoch.c.first_descriptor, epoch.c.descriptor))
         text = connection.execute(told.where(*of_epoch(epoch, self._key))).scalar_one()
         book = RollupBook(self.read_row)
-        fold = EpochFold.without_keyframe(self._key, decode_descriptor(text.encode()), *first, book)
+        fold = EpochFold.without_keyframe(self._key, read_descriptor(text.encode()), *first, book)
         return Beginning(fold, keyframe=fold.keyframe())
 
     def _fold_from(self, connection: sa.Connection, frame: Any) -> EpochFold | None:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import numpy as np
 import sqlalchemy as sa
-from kvxray_engine.stream.codec import BadMessage, decode_descriptor
+from kvxray_engine.stream.codec import BadMessage
 from kvxray_engine.stream.schema import Descriptor
 
 from kvxray_storage import models
@@ -24,6 +24,7 @@ from kvxray_storage.database import Database
 from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.event_rows import ChunkEvents, EventRow
 from kvxray_storage.records import EpochKey, FindingRow
+from kvxray_storage.state_kinds import read_descriptor
 
 Told = TypeVar("Told")
 
@@ -104,7 +105,7 @@ def epochs(database: Database, source: str) -> list[EpochRow]:
 def descriptor_of(text: str, epoch: int) -> Descriptor:
     """What the row of an epoch says its source is. Raises DamagedChunk."""
     try:
-        return decode_descriptor(text.encode())
+        return read_descriptor(text.encode())
     except BadMessage as error:
         raise DamagedChunk(f"What epoch {epoch} is cannot be read: {error}") from error
 

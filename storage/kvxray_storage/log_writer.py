@@ -13,8 +13,6 @@ import time
 from functools import partial
 from typing import Final
 
-from kvxray_engine.stream.codec import decode_descriptor
-
 from kvxray_storage.chunk_builder import ChunkBuilder, ClosedChunk
 from kvxray_storage.commit_batch import CommitBatch
 from kvxray_storage.database import Database
@@ -26,6 +24,7 @@ from kvxray_storage.packing import Packer
 from kvxray_storage.records import EpochKey, Gap, Keyframe, OpenedEpoch, Repair
 from kvxray_storage.refusals import why_gone, why_not_written
 from kvxray_storage.room import NoRoom, Room
+from kvxray_storage.state_kinds import read_descriptor
 from kvxray_storage.write_queue import Arrived, Entry, WriteQueue
 from kvxray_storage.writer_claim import WriterClaim
 from kvxray_storage.writer_transactions import WriterTransactions
@@ -210,7 +209,7 @@ class LogWriter(threading.Thread):
             self._cut_one(batch, key)
             del self._builders[key]
         batch.epochs.append(opened)
-        self._folds.open(batch, opened.key, decode_descriptor(opened.descriptor.encode()))
+        self._folds.open(batch, opened.key, read_descriptor(opened.descriptor.encode()))
         with self.changed:
             self._ahead.setdefault(opened.key, self.committed[opened.key])
 

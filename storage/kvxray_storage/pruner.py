@@ -101,6 +101,7 @@ class Pruner:
         query = sa.select(frame.c.state, frame.c.origin).where(*of_epoch(frame, edge.key), frame.c.seq == edge.seq)
         with self._database.reading() as connection:
             row = connection.execute(query.where(frame.c.kind == "pool")).one_or_none()
+        # Of hashes every keyframe has the bytes.
         if row is None or row.origin != "periodic":
             return None
         try:

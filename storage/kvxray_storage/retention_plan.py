@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
-from kvxray_engine.stream.codec import BadMessage, decode_descriptor
+from kvxray_engine.stream.codec import BadMessage
 
 from kvxray_storage import models
 from kvxray_storage.database import Database
@@ -28,6 +28,7 @@ from kvxray_storage.retention import (
     thinned,
     to_free,
 )
+from kvxray_storage.state_kinds import holds_a_state, read_descriptor
 from kvxray_storage.storage_size import bytes_by_source, measure
 
 NS: Final = 10**9
@@ -178,7 +179,7 @@ def _frames(connection: sa.Connection, key: EpochKey) -> list[Any]:
         table.c.num_bytes,
         table.c.rollup.is_not(None).label("counted"),
     )
-    query = sa.select(*columns).where(*of_epoch(table, key), table.c.kind == "pool")
+    query = sa.select(*columns).where(*of_epoch(table, key), holds_a_state())
     frames = connection.execute(query.order_by(table.c.wire_seq, table.c.seq)).all()
     return [frame for frame in frames if frame.counted] or list(frames)
 
@@ -200,7 +201,7 @@ def _thinned(connection: sa.Connection, epochs: list[_Epoch], now_ns: int) -> di
     found: dict[EpochKey, list[int]] = {}
     for epoch in epochs:
         query = sa.select(table.c.seq, table.c.t_ns, table.c.origin).where(*of_epoch(table, epoch.key))
-        rows = connection.execute(query.where(table.c.kind == "pool").order_by(table.c.seq)).all()
+        rows = connection.execute(query.where(holds_a_state()).order_by(table.c.seq)).all()
         frames = [StoredFrame(row.seq, row.t_ns, row.origin == "periodic") for row in rows]
         gone = thinned(frames, _interval(epoch), now_ns)
         if gone:
@@ -210,7 +211,7 @@ def _thinned(connection: sa.Connection, epochs: list[_Epoch], now_ns: int) -> di
 
 def _interval(epoch: _Epoch) -> int:
     try:
-        return max(KEYFRAME_ROWS, decode_descriptor(epoch.descriptor.encode()).num_blocks)
+        return max(KEYFRAME_ROWS, read_descriptor(epoch.descriptor.encode()).num_blocks)
     except BadMessage:
         return KEYFRAME_ROWS
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 import sqlalchemy as sa
-from kvxray_engine.stream import snapshot
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.codec import BadMessage
 
@@ -24,6 +23,7 @@ from kvxray_storage.database import Database
 from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.paged_rows import paged
 from kvxray_storage.records import EpochKey
+from kvxray_storage.state_kinds import POOL, EitherState, load_state
 
 APART_NS: Final = 60 * 10**9
 """Two events so far apart are of one stretch of time; further apart, nobody knows whether the clock was set between."""
@@ -92,27 +92,34 @@ def first_time(database: Database, key: EpochKey, clock: ClockRuns) -> tuple[int
             chunk = _chunk(connection, key, models.chunk.c.seq0 >= run.first)
             if chunk is not None:
                 times = chunk.divisible.times
-                return int(times.min()), chunk.place.seq0 + int(times.argmin())
+                return int(times.min()), chunk.seq_at(int(times.argmin()))
     return None
 
 
 def state_of_keyframe(connection: sa.Connection, key: EpochKey, seq: int) -> BlockMap:
-    """The newest stored state that holds nothing later than event `seq`. A damaged one is passed over."""
+    """The newest stored state of the blocks that holds nothing later than event `seq`. A damaged one is passed over."""
+    state = either_state_of_keyframe(connection, key, seq, POOL)
+    assert isinstance(state, BlockMap), "what was asked for"
+    return state
+
+
+def either_state_of_keyframe(connection: sa.Connection, key: EpochKey, seq: int, kind: str) -> EitherState:
+    """The same of this kind."""
     frame = models.keyframe
     query = sa.select(frame.c.seq, frame.c.wire_seq, frame.c.state).where(
-        *of_epoch(frame, key), frame.c.kind == "pool", frame.c.seq <= seq + 1
+        *of_epoch(frame, key), frame.c.kind == kind, frame.c.seq <= seq + 1
     )
     damaged = ""
     for row in paged(connection, query.order_by(frame.c.seq.desc()), 1):
         if row.seq == seq + 1 and _descriptor_between(connection, key, seq, row.wire_seq):
             continue
         try:
-            return snapshot.load(row.state)
+            return load_state(kind, row.state)
         except BadMessage as error:
             damaged = f"The keyframe before event {row.seq} cannot be read: {error}"
     if damaged:
         raise DamagedChunk(damaged)
-    raise NotStored(_why_nothing_before(connection, key, seq))
+    raise NotStored(_why_nothing_before(connection, key, seq, kind))
 
 
 def newest_keyframe(connection: sa.Connection, key: EpochKey, seq: int) -> int | None:
@@ -143,9 +150,9 @@ def _descriptor_between(connection: sa.Connection, key: EpochKey, seq: int, wire
     return connection.execute(query.where(chunk.c.wire_seq1 < wire_seq).limit(1)).first() is not None
 
 
-def _why_nothing_before(connection: sa.Connection, key: EpochKey, seq: int) -> str:
+def _why_nothing_before(connection: sa.Connection, key: EpochKey, seq: int, kind: str) -> str:
     frame = models.keyframe
-    query = sa.select(sa.func.min(frame.c.seq)).where(*of_epoch(frame, key), frame.c.kind == "pool")
+    query = sa.select(sa.func.min(frame.c.seq)).where(*of_epoch(frame, key), frame.c.kind == kind)
     first = connection.execute(query).scalar()
     if first is None:
         return f"No state of epoch {key.epoch} is stored, so {key.epoch}.{seq} cannot be told."
@@ -168,12 +175,12 @@ def _last_in_run(connection: sa.Connection, key: EpochKey, first: int, last: int
     while end is not None:
         chunk = _chunk(connection, key, table.c.seq1 == end)
         assert chunk is not None, "it was there a moment ago"
-        times = chunk.divisible.times[: last - chunk.place.seq0 + 1]
+        times = chunk.divisible.times[: chunk.num_before(last + 1)]
         found = np.flatnonzero(times <= t_ns)
         if len(found):
             at = int(found[-1])
             next_ns = int(times[at + 1]) if at + 1 < len(times) else None
-            return _Found(chunk.place.seq0 + at, int(times[at]), next_ns)
+            return _Found(chunk.seq_at(at), int(times[at]), next_ns)
         # Its message begins by then, its first event does not.
         earlier = sa.select(sa.func.max(table.c.seq1)).where(*of_epoch(table, key), table.c.num_events > 0)
         end = connection.execute(earlier.where(table.c.seq1.between(first, chunk.place.seq0 - 1))).scalar()

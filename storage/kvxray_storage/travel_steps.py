@@ -17,6 +17,7 @@ from kvxray_storage.chunk_reader import ChunkPlace, StoredChunk, end_of_chunk_at
 from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.paged_rows import paged
 from kvxray_storage.records import EpochKey
+from kvxray_storage.state_kinds import holds_a_state
 
 Unit = Literal["event", "step"]
 ReadChunk = Callable[[ChunkPlace], StoredChunk]
@@ -48,6 +49,9 @@ def step_from(connection: sa.Connection, key: EpochKey, seq: int, by: Unit, n: i
 
 def _beyond(place: ChunkPlace, seq: int, by: Unit, forward: bool, read: ReadChunk) -> Sequence[int] | NDArray[np.int64]:
     """The chunk's moments beyond `seq`, the nearest first."""
+    if by == "event" and place.jumps:
+        seqs = read(place).seqs()
+        return seqs[seqs > seq] if forward else seqs[seqs < seq][::-1]
     if by == "event":
         return (
             range(max(seq + 1, place.seq0), place.seq1 + 1)
@@ -63,6 +67,8 @@ def _moments(place: ChunkPlace, seq: int, by: Unit, forward: bool) -> int | None
     if place.seq1 < place.seq0:
         return 0
     if by == "event":
+        if place.jumps:
+            return None
         return place.seq1 - max(seq, place.seq0 - 1) if forward else min(seq, place.seq1 + 1) - place.seq0
     return None if place.holds(seq) else place.wire_seq1 - place.wire_seq0 + 1
 
@@ -96,5 +102,5 @@ def _not_too_early(connection: sa.Connection, key: EpochKey, seq: int, found: in
     if found >= seq:
         return found
     frame = models.keyframe
-    query = sa.select(sa.func.min(frame.c.seq)).where(*of_epoch(frame, key), frame.c.kind == "pool")
+    query = sa.select(sa.func.min(frame.c.seq)).where(*of_epoch(frame, key), holds_a_state())
     return max(found, min(seq, int(connection.execute(query).scalar() or 0)))

@@ -390,7 +390,7 @@ def test_two_logs_on_one_database_are_refused(database):
     EventLog(database).close()
 
 
-@pytest.mark.parametrize("place", ["chunk_builder.draft", "chunk.Draft.pack", "epoch_fold.snapshot.Draft.pack"])
+@pytest.mark.parametrize("place", ["chunk_builder.draft", "chunk.Draft.pack", "folded_pool.snapshot.Draft.pack"])
 def test_an_internal_error_stops_the_log_and_is_said(database, monkeypatch, place):
     """Also one in the thread that packs."""
     with EventLog(database, chunk_seconds=0.01) as log:

@@ -370,7 +370,7 @@ def test_an_error_in_the_fold_costs_no_event(database, monkeypatch, caplog):
         key, teller = open_epoch(log), Teller()
         assert log.append(key, tell_a_second(teller, (3,)))
         wait_until_folded(log)
-        monkeypatch.setattr("kvxray_storage.epoch_fold.add_events", fail)
+        monkeypatch.setattr("kvxray_storage.folded_pool.add_events", fail)
         assert log.append(key, tell_a_second(teller, (3,)))
         assert log.flush(WAIT_S)
         assert log.failed is None

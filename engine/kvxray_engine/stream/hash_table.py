@@ -76,6 +76,11 @@ class HashTable:
             return bytes(self._kept_bytes[kept])
         return None
 
+    def lacking(self, ordinals: U4) -> U4:
+        """Those of these ordinals whose bytes are not held."""
+        told = [np.arange(first, first + len(run), dtype=np.uint32) for first, run in self._told()]
+        return ordinals[~np.isin(ordinals, np.concatenate([self._kept, *told]))]
+
     def ordinals_of(self, block_hash: bytes) -> list[int]:
         """Under which of the held ordinals this hash was told, in order: more than one where it was told again."""
         if len(block_hash) != self.width or not self.width:

@@ -10,6 +10,7 @@ import numpy as np
 
 from kvxray_engine.stream.codec import Message
 from kvxray_engine.stream.columns import Columns
+from kvxray_engine.stream.residency_state import GENERATION
 from kvxray_engine.stream.schema import Cause, Kind
 
 EVENTS_OF_BATCH: Final = 1 << 20
@@ -41,10 +42,12 @@ def can_join(first: Message, last: Message, following: Message) -> bool:
 
 def _is_next_batch(last: Message, following: Message) -> bool:
     """Whether it is just a batch that begins at its own number. One that could not be read whole stands alone: the fold
-    says after it, and before whatever follows, that something is not known.
+    says after it, and before whatever follows, that something is not known. So does the first of a generation of
+    hashes, since there the fold forgets.
     """
     is_at_its_number = following.header.seq0 == following.header.wire_seq * EVENTS_OF_BATCH
-    return is_at_its_number and not any(
+    is_same_generation = last.header.hash0 // GENERATION == following.header.hash0 // GENERATION
+    return (is_at_its_number and is_same_generation) and not any(
         len(one.columns.cause) and one.columns.cause[0] == Cause.error for one in (last, following)
     )
 

@@ -20,7 +20,7 @@ def misfit(row: Any, chunk: StoredChunk) -> str:
     header, columns = chunk.message.header, chunk.message.columns
     hashes = len(columns.hashes) // header.hash_width
     first_wire_seq = header.wire_seq - chunk.num_messages + 1
-    last_seq = header.seq0 + columns.num_events - 1
+    last_seq = chunk.message.end_seq - 1
     expected = {
         PLACE: (
             (row.wire_seq0, row.wire_seq1, row.seq0, row.seq1),

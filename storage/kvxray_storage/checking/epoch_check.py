@@ -22,6 +22,7 @@ from kvxray_storage.chunk import DamagedChunk
 from kvxray_storage.chunk_reader import ChunkPlace, StoredChunk
 from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.records import EpochKey
+from kvxray_storage.state_kinds import holds_a_state
 
 _PROGRESS_CHUNKS: Final = 256
 
@@ -88,7 +89,7 @@ class EpochCheck:
 
     def _check_other_frames(self) -> None:
         frame = models.keyframe
-        query = sa.select(frame.c.seq, frame.c.kind).where(*of_epoch(frame, self._key), frame.c.kind != "pool")
+        query = sa.select(frame.c.seq, frame.c.kind).where(*of_epoch(frame, self._key), ~holds_a_state())
         for seq, kind in self._connection.execute(query):
             self._tell("keyframe", f"before event {seq}", f"it is of a kind that there is not: {kind!r}")
 

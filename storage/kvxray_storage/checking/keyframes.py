@@ -9,17 +9,19 @@ from typing import Any, Final
 
 import numpy as np
 import sqlalchemy as sa
-from kvxray_engine.stream import snapshot
 from kvxray_engine.stream.block_map import BLOCK_COLUMNS, BlockMap
 from kvxray_engine.stream.codec import BadMessage
+from kvxray_engine.stream.residency_map import ResidencyMap
 from kvxray_engine.stream.schema import ENDED_STATUSES
 
 from kvxray_storage import models
+from kvxray_storage.checking.residency_difference import residency_difference
 from kvxray_storage.chunk_folding import fold_chunks
 from kvxray_storage.chunk_reader import ChunkPlace, StoredChunk
 from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.records import EpochKey
 from kvxray_storage.rollup_book import RollupBook
+from kvxray_storage.state_kinds import EitherState, holds_a_state, load_state
 
 _NUMBERS: Final = ("next_seq", "next_wire_seq", "t_ns", "step", "holders_known", "queried_tokens", "hit_tokens",
                    "generated_tokens", "computed_tokens")  # fmt: skip
@@ -34,7 +36,7 @@ class KeyframeCheck:
     def __init__(self, connection: sa.Connection, key: EpochKey, tell: Tell) -> None:
         self.num_checked = 0
         self._tell = tell
-        self._state: BlockMap | None = None
+        self._state: EitherState | None = None
         self._frames = _frames(connection, key)
         self._frame = next(self._frames, None)
 
@@ -64,7 +66,7 @@ class KeyframeCheck:
         self.num_checked += 1
         place = f"before event {frame.seq}"
         try:
-            told = snapshot.load(frame.state)
+            told = load_state(frame.kind, frame.state)
         except (BadMessage, TypeError, ValueError) as error:
             self._tell(place, f"it is damaged ({str(error).rstrip('.')})")
             self._state = None
@@ -73,7 +75,7 @@ class KeyframeCheck:
             self._tell(place, what)
         told.next_seq, told.next_wire_seq = frame.seq, frame.wire_seq
         if frame.origin == "periodic" and self._state is not None:
-            name = _difference(self._state, told)
+            name = difference(self._state, told)
             if name:
                 self._tell(place, f"it is not what the events before it make ({name} differs)")
         self._state = told
@@ -81,13 +83,13 @@ class KeyframeCheck:
 
 def _frames(connection: sa.Connection, key: EpochKey) -> Iterator[Any]:
     frame = models.keyframe
-    query = sa.select(frame).where(*of_epoch(frame, key), frame.c.kind == "pool")
+    query = sa.select(frame).where(*of_epoch(frame, key), holds_a_state())
     ordered = query.order_by(frame.c.wire_seq, frame.c.seq)
     with connection.execute(ordered.execution_options(stream_results=True, yield_per=1)) as result:
         yield from result
 
 
-def _misfits(frame: Any, told: BlockMap) -> Iterator[str]:
+def _misfits(frame: Any, told: EitherState) -> Iterator[str]:
     if frame.num_bytes != len(frame.state):
         yield "its size is not what the row says"
     if (frame.seq, frame.wire_seq) != (told.next_seq, told.next_wire_seq):
@@ -104,8 +106,16 @@ def _misfits(frame: Any, told: BlockMap) -> Iterator[str]:
             yield str(error)
 
 
-def _difference(folded: BlockMap, told: BlockMap) -> str:
+def difference(folded: EitherState, told: EitherState) -> str:
     """What is not the same in two states of one moment; empty: nothing."""
+    if isinstance(folded, ResidencyMap) and isinstance(told, ResidencyMap):
+        return residency_difference(folded, told)
+    if isinstance(folded, BlockMap) and isinstance(told, BlockMap):
+        return _pool_difference(folded, told)
+    return "the kind"
+
+
+def _pool_difference(folded: BlockMap, told: BlockMap) -> str:
     for name in _NUMBERS:
         if getattr(folded, name) != getattr(told, name):
             return name

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
-from kvxray_engine.stream.codec import BadMessage, decode_descriptor
+from kvxray_engine.stream.codec import BadMessage
 
 from kvxray_storage import models
 from kvxray_storage.checking.fault import Fault, Verdict
 from kvxray_storage.checking.stored_rows import Values, place_of, rows_of, sum_fault
 from kvxray_storage.rollup_columns import COUNTERS, GAUGES, MAXIMA
+from kvxray_storage.state_kinds import read_descriptor
 
 _PROGRESS_ROWS: Final = 50_000
 _DETAIL: Final = msgspec.json.Decoder(dict[str, str | int] | tuple[str, int, int, str, str, str, str])
@@ -67,7 +68,7 @@ def _source(values: Values) -> str:
 def _epoch(values: Values) -> str:
     for name in ("descriptor", "first_descriptor"):
         if values[name] is not None:
-            decode_descriptor(values[name].encode())
+            read_descriptor(values[name].encode())
     times = [values[name] for name in ("started_ns", "ended_ns", "last_ns", "pruned_ns") if values[name] is not None]
     return "a time of it is negative" if min(times) < 0 else ""
 
