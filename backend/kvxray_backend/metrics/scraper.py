@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import httpx2
@@ -34,6 +34,18 @@ class ScrapeStatus:
     num_pages: int = 0
     num_bad_lines: int = 0
 
+    def with_page(self, at_s: float, page: Page) -> ScrapeStatus:
+        num_bad = self.num_bad_lines + page.num_bad_lines
+        return ScrapeStatus(last_page_s=at_s, num_pages=self.num_pages + 1, num_bad_lines=num_bad)
+
+    def with_failure(self, why: str) -> ScrapeStatus:
+        return replace(self, failure=why, num_failures=self.num_failures + 1)
+
+    def wait_s(self, every_s: float) -> float:
+        """Twice as long after each failure in a row, up to a minute."""
+        doubled = every_s * float(1 << min(self.num_failures, 16))
+        return min(doubled, max(LONGEST_WAIT_S, every_s))
+
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
@@ -52,7 +64,9 @@ async def fetch_page(http: httpx2.AsyncClient, url: str, timeout_s: float = TIME
 
 
 class Scraper:
-    """`take` gets each page on the event loop, already read. Raises ValueError for an address that is none."""
+    """`take` gets each page in a thread of its own, already read; `tell` each change of `status` on the event loop.
+    Raises ValueError for an address that is none.
+    """
 
     def __init__(
         self,
@@ -63,6 +77,7 @@ class Scraper:
         every_s: float = EVERY_S,
         timeout_s: float = TIMEOUT_S,
         clock: Callable[[], float] = time.time,
+        tell: Callable[[ScrapeStatus], object] = lambda _: None,
     ) -> None:
         self._http = http
         self._url = checked_url(url)
@@ -70,6 +85,7 @@ class Scraper:
         self._every_s = every_s
         self._timeout_s = timeout_s
         self._clock = clock
+        self._tell = tell
         self.status = ScrapeStatus()
 
     async def run(self) -> None:
@@ -89,19 +105,13 @@ class Scraper:
             self._failed(str(error))
             return False
         reading = await asyncio.to_thread(read_page, page)
-        before = self.status
-        self.status = ScrapeStatus(
-            last_page_s=at_s,
-            num_pages=before.num_pages + 1,
-            num_bad_lines=before.num_bad_lines + page.num_bad_lines,
-        )
-        self._take(Scrape(at_s, page, reading))
+        self.status = self.status.with_page(at_s, page)
+        await asyncio.to_thread(self._take, Scrape(at_s, page, reading))
+        self._tell(self.status)
         return True
 
     def wait_s(self) -> float:
-        """Twice as long after each failure in a row, up to a minute."""
-        doubled = self._every_s * float(1 << min(self.status.num_failures, 16))
-        return min(doubled, max(LONGEST_WAIT_S, self._every_s))
+        return self.status.wait_s(self._every_s)
 
     def stale_sentence(self, now_s: float) -> str:
         """Empty while what was read last still tells how things are."""
@@ -115,7 +125,5 @@ class Scraper:
         return f"no metrics for {missing_s:.0f} s{why}"
 
     def _failed(self, why: str) -> None:
-        before = self.status
-        self.status = ScrapeStatus(
-            before.last_page_s, why, before.num_failures + 1, before.num_pages, before.num_bad_lines
-        )
+        self.status = self.status.with_failure(why)
+        self._tell(self.status)

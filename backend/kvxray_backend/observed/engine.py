@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from concurrent.futures import Future
 from typing import Final, Literal
 
 from kvxray_engine.clock import Clock
-from kvxray_storage.database import Database
+from kvxray_storage.database import OPENING_ERRORS, Database
 from kvxray_storage.event_log import EventLog
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.inspector import ONE_PART_OF
 from kvxray_backend.analysis.seed_mismatch import HashesByTokens
-from kvxray_backend.metrics.scraper import ScrapeStatus
+from kvxray_backend.metrics.configuration import Configuration
+from kvxray_backend.metrics.scraper import MISSED_BEFORE_STALE, Scrape, ScrapeStatus
+from kvxray_backend.observed.engine_findings import EngineFindings, Unreadable
 from kvxray_backend.observed.event_thread import EventThread, Listener
+from kvxray_backend.observed.metrics_reading import MetricsReading
 from kvxray_backend.observed.rank_maker import RankMaker
 from kvxray_backend.observed.ranks import ObservedRank, ObservedRanks
 from kvxray_backend.observed.spec import ObserveSpec
 from kvxray_backend.observed.surroundings import Surroundings
 from kvxray_backend.observed.zmq_listener import Steps, ZmqListener, lines_of
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
+from kvxray_backend.sources.foreign.pages_and_events import tell_capacity
 from kvxray_backend.sources.foreign.token_chains import TokenChains
 
 Connection = Literal["waiting", "connected", "stale", "no_stream"]
 INSPECT_EVERY_S: Final = 0.5
+
+logger = logging.getLogger(__name__)
 
 
 class ObservedEngine:
@@ -50,10 +58,14 @@ class ObservedEngine:
         self.findings: tuple[Finding, ...] = ()
         self.by_tokens = HashesByTokens()
         self._clock = clock
+        self._owns_surroundings = surroundings is None
         self._around = surroundings or Surroundings(database, log, clock)
         self._ranks = ObservedRanks(spec.name, RankMaker(spec, self._around, self.by_tokens))
+        self._engine_findings = EngineFindings(spec.name, self._around.store)
         self._inspect_at_s = 0.0
+        self._listener: ZmqListener | None = None
         self._thread: EventThread | None = None
+        self._reading: Future[None] | None = None
         if spec.events:
             lines_of(spec)
             self._thread = EventThread(spec.name, self._listen)
@@ -65,17 +77,38 @@ class ObservedEngine:
 
     def start(self) -> None:
         """Begins to listen and to read metrics."""
+        self._take_over()
         if self._thread is not None:
             self._thread.start()
+        if self.spec.metrics is not None or self.spec.prometheus is not None:
+            with self.lock:
+                self.watch = MetricsWatch(self.spec.name)
+            reading = MetricsReading(self.spec, self._take_page, self._tell_metrics, self._take_configuration)
+            self._reading = self._around.metrics.run(reading.run())
 
     def close(self) -> None:
         """Stops; what was taken is handed to the event log."""
+        if self._reading is not None:
+            self._reading.cancel()
         if self._thread is not None:
             self._thread.close()
+        with self.lock:
+            self._engine_findings.close(self._clock.wall_ns())
+        if self._owns_surroundings:
+            self._around.close()
+
+    def _take_over(self) -> None:
+        try:
+            still_open = self._around.still_open(self.spec.name)
+        except OPENING_ERRORS as error:
+            logger.warning("What was open of %s is not ended: %s", self.spec.name, error)
+            return
+        self._engine_findings.take_over(still_open, self._clock.wall_ns())
 
     def _listen(self) -> Listener:
         chains = TokenChains(self._around.digest_key)
-        return ZmqListener(self.spec, chains, self._around.turns, self._take, self._advance, self._let_go)
+        self._listener = ZmqListener(self.spec, chains, self._around.turns, self._take, self._advance, self._let_go)
+        return self._listener
 
     def _take(self, steps: Steps) -> None:
         with self.lock:
@@ -85,7 +118,7 @@ class ObservedEngine:
     def _advance(self) -> None:
         """What time alone brings."""
         with self.lock:
-            is_busy = self.watch.is_busy if self.watch is not None else None
+            is_busy = self._is_busy()
             for rank in self.ranks.values():
                 rank.followed.advance(self._clock.wall_ns(), is_busy=is_busy)
             self.connection = self._state()
@@ -99,6 +132,30 @@ class ObservedEngine:
                 rank.findings.close(rank.followed, self._clock.wall_ns())
             self._ranks.forget()
             self.findings = ()
+            self._listener = None
+
+    def _take_page(self, scrape: Scrape) -> None:
+        with self.lock:
+            assert self.watch is not None, "pages come after the start"
+            self.watch.take(scrape.at_s, scrape.page, scrape.reading)
+            for take in self._around.on_reading:
+                take(self.spec.name, scrape.at_s, self.watch)
+            if self._thread is None:
+                self._inspect()
+
+    def _take_configuration(self, configuration: Configuration) -> None:
+        with self.lock:
+            assert self.watch is not None, "it comes after the start"
+            self.watch.take_configuration(configuration)
+
+    def _tell_metrics(self, status: ScrapeStatus) -> None:
+        self.metrics_status = status
+
+    def _is_busy(self) -> bool | None:
+        """None: metrics do not say, or what they said is old."""
+        if self.watch is None or self.metrics_status.num_failures >= MISSED_BEFORE_STALE:
+            return None
+        return self.watch.is_busy
 
     def _state(self) -> Connection:
         followed = [rank.followed for rank in self.ranks.values()]
@@ -112,9 +169,14 @@ class ObservedEngine:
         if began_s < self._inspect_at_s:
             return
         now_ns, failure = self._clock.wall_ns(), self._around.log.failed
+        followed = [rank.followed for rank in self.ranks.values()]
+        if self.spec.num_blocks is None:
+            tell_capacity(self.watch, followed)
         found: list[Finding] = []
         for rank in self.ranks.values():
             found += rank.findings.inspect(rank.followed, failure, rank.log.num_lost, now_ns)
+        unreadable = self._listener.unreadable if self._listener is not None else Unreadable()
+        found += self._engine_findings.inspect(self.watch, followed, found, unreadable, now_ns)
         self.findings = tuple(sorted(found, key=lambda one: (one.time_ns, one.id)))
         spent_s = time.monotonic() - began_s
         self._inspect_at_s = began_s + max(INSPECT_EVERY_S, ONE_PART_OF * spent_s)

@@ -110,11 +110,8 @@ class RankLog:
                     self._source, self._labels, incarnation, descriptor, self._clock.wall_ns()
                 )
                 self._gaps.clear()
-            case StateBefore(state, names, t_ns, first):
-                header = first.header
-                self._log.keyframe(
-                    self._epoch, header.seq0, header.wire_seq, t_ns, state, kind="residency", names=names
-                )
+            case StateBefore(state, names, seq, wire_seq, t_ns):
+                self._log.keyframe(self._epoch, seq, wire_seq, t_ns, state, kind="residency", names=names)
             case Kept(message, is_late):
                 self._append(message, is_late=is_late)
             case Missing(first_seq, last_seq, reason):

@@ -57,7 +57,6 @@ class ObservedEngines:
         self._coming: set[str] = set()
         self._is_closed = False
         self.troubles = Problems()
-        self.on_reading: list[OnReading] = []
 
     @property
     def all(self) -> list[ObservedEngine]:
@@ -129,7 +128,6 @@ class ObservedEngines:
         with self._lock:
             if self._around is None:
                 self._around = Surroundings(self._database, self._log, self._clock, self.on_reading)
-            self._around.on_reading = self.on_reading
         check_can_listen(spec)
         engine = ObservedEngine(spec, self._database, self._log, self._clock, self._around)
         try:

@@ -1,6 +1,8 @@
-"""What all watched engines share: the event log, the key for digests, turns to ask for replay."""
+"""What all watched engines share: the event log, the key for digests, turns to ask for replay, who reads metrics."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from kvxray_engine.clock import Clock
 from kvxray_storage import history
@@ -8,21 +10,36 @@ from kvxray_storage.database import Database
 from kvxray_storage.event_log import EventLog
 
 from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.observed.metrics_loop import MetricsLoop
+from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
 from kvxray_backend.sources.foreign.replay_turns import ReplayTurns
 from kvxray_backend.sources.privacy import NameFilter
 from kvxray_backend.stored_findings import finding_of, row_of
 
+OnReading = Callable[[str, float, MetricsWatch], object]
+"""Gets the engine's name, when its page was (Unix seconds) and all that its pages told, under the engine's lock."""
+
 
 class Surroundings:
-    """`digest_key`: of the database, so that what engines told compares across engines and restarts."""
+    """`digest_key`: of the database, so that what engines told compares across engines and restarts. `on_reading`: who
+    is told of each page of metrics, those of the past included, in order of time.
+    """
 
-    def __init__(self, database: Database, log: EventLog, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, log: EventLog, clock: Clock, on_reading: list[OnReading] | None = None
+    ) -> None:
+        """on_reading: may be added to at any time."""
         self.database = database
         self.log = log
         self.clock = clock
         self.digest_key = database.digest_key()
         self.names = NameFilter(self.digest_key)
         self.turns = ReplayTurns()
+        self.metrics = MetricsLoop()
+        self.on_reading: list[OnReading] = on_reading if on_reading is not None else []
+
+    def close(self) -> None:
+        self.metrics.close()
 
     def store(self, finding: Finding) -> None:
         """A new finding, or what became of it."""

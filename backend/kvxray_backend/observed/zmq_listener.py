@@ -8,6 +8,7 @@ from typing import Final
 
 from kvxray_engine.errors import UserError
 
+from kvxray_backend.observed.engine_findings import Unreadable
 from kvxray_backend.observed.spec import ObserveSpec
 from kvxray_backend.sources.foreign.batch_steps import Step
 from kvxray_backend.sources.foreign.endpoint import Endpoint, of_ranks, parse_endpoint
@@ -46,16 +47,14 @@ class ZmqListener:
         self._stream.start()
 
     @property
-    def num_connections(self) -> int:
-        return sum(self._stream.num_connections)
-
-    @property
-    def stream(self) -> ZmqStream:
-        return self._stream
-
-    @property
-    def ordered(self) -> OrderedStream:
-        return self._ordered
+    def unreadable(self) -> Unreadable:
+        """Messages that were no batches, or nobody's; those of one rank are among what its source tells."""
+        malformed, num_unplaced = dict(self._stream.malformed), self._ordered.num_unplaced
+        reason = max(malformed, key=malformed.__getitem__) if malformed else "No decoder understands the payload."
+        num_refused = self._stream.num_refused + self._ordered.num_refused
+        if num_refused and not malformed and not num_unplaced:
+            reason = "There are more publishers and ranks than are told apart."
+        return Unreadable(sum(malformed.values()) + num_unplaced + num_refused, reason)
 
     def turn(self, wait_s: float) -> None:
         self._hand_on(self._ordered.next_steps(wait_s))

@@ -107,6 +107,7 @@ class FollowedSource:
         self._semantics: StoreSemantics = store_semantics
         self._keeps = record is not None
         self._is_recorded = not self._keeps
+        self._has_skipped = False
         self._record = record or _ignore
         self._stored_until_ns = stored_until_ns
         self._mended: Mended | None = None
@@ -214,14 +215,18 @@ class FollowedSource:
 
     def _keep(self, message: Message, *, is_late: bool) -> None:
         """Folds and records it; the first of an epoch with the state before it, which no message tells."""
-        t_ns = message.header.t0_wall_ns
-        if not self._is_recorded and t_ns > self._stored_until_ns:
+        header = message.header
+        if not self._is_recorded and header.t0_wall_ns > self._stored_until_ns:
             self._is_recorded = True
+            seq, wire_seq = (header.seq0, header.wire_seq) if self._has_skipped else (0, 0)
             names = dict(self.fold.names.names)
-            self._record(StateBefore(residency_snapshot.dump(self.fold), names, t_ns, message))
+            state = residency_snapshot.dump(self.fold)
+            self._record(StateBefore(state, names, seq, wire_seq, header.t0_wall_ns))
         self.fold.apply(message)
         if self._is_recorded:
             self._record(Kept(message, is_late))
+        else:
+            self._has_skipped = True
         if self._mended is not None:
             self._record(self._mended)
             self._mended = None
@@ -292,6 +297,7 @@ class FollowedSource:
         self._missing_parents: set[int] = set()
         self._gaps = []
         self._is_recorded = not self._keeps
+        self._has_skipped = False
         self._record(EpochBegan(self.epoch, incarnation, self._interning.descriptor))
 
     def _are_gone(self, ordinals: U4) -> Bools:

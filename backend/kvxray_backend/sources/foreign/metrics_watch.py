@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Final
 
 from kvxray_backend.analysis.finding import Finding
@@ -14,6 +15,7 @@ from kvxray_backend.metrics.configuration import Configuration, configurations, 
 from kvxray_backend.metrics.configuration_check import Reason, Traffic, check_block_size, check_configuration
 from kvxray_backend.metrics.contradictions import Told, contradictions, flapping
 from kvxray_backend.metrics.exposition import Page
+from kvxray_backend.metrics.reading import PageReading, read_page
 
 MAX_RESETS: Final = 100
 _AWAKE: Final = "awake"
@@ -25,7 +27,8 @@ class MetricsWatch:
     def __init__(self, engine: str) -> None:
         self.book = MetricsBook()
         self._engine = engine
-        self._configurations: tuple[Configuration, ...] = ()
+        self._of_pages: tuple[Configuration, ...] = ()
+        self._of_server: Configuration | None = None
         self._moments = FindingsList()
         self._resets_s: list[float] = []
 
@@ -43,13 +46,26 @@ class MetricsWatch:
         shapes = [shape for one in self._configurations if (shape := pool_shape(one)) is not None]
         return sum(shape.usable_blocks for shape in shapes) if shapes else None
 
-    def take(self, at_s: float, page: Page) -> None:
-        """A page as it was read at `at_s`."""
-        reset = self.book.take(at_s, page)
-        self._configurations = configurations(page) or self._configurations
+    def take(self, at_s: float, page: Page, reading: PageReading | None = None) -> None:
+        """A page as it was read at `at_s`; reading: what it tells, where that is known already."""
+        reset = self.book.take_reading(at_s, reading if reading is not None else read_page(page))
+        self._of_pages = configurations(page) or self._of_pages
         if reset is not None:
             self._moments.note(counter_reset_finding(self._place, reset))
             self._resets_s = [*self._resets_s, reset.at_s][-MAX_RESETS:]
+
+    def take_configuration(self, configuration: Configuration) -> None:
+        """What the server says of itself beside its metrics; where both tell a field, its metrics count."""
+        self._of_server = configuration
+
+    @property
+    def _configurations(self) -> tuple[Configuration, ...]:
+        server = self._of_server
+        if server is None:
+            return self._of_pages
+        if not self._of_pages:
+            return (server,)
+        return tuple(replace(one, fields={**server.fields, **one.fields}) for one in self._of_pages)
 
     def reasons(self, block_size: int, spec_kinds: Collection[str] = ()) -> tuple[Reason, ...]:
         """Why the prefix cache does nothing. block_size, spec_kinds: as events tell, 0 and empty where they do not."""

@@ -20,12 +20,15 @@ class EpochBegan:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateBefore:
-    """The fold as it is before the first message of its epoch that is kept, which is `first`. `names`: by ordinal."""
+    """The fold before event `seq` of message `wire_seq`: that of an epoch that begins (0), or (where earlier messages
+    were folded and are not kept) before the first one kept. `names`: by ordinal.
+    """
 
     state: bytes
     names: Mapping[int, Name]
+    seq: int
+    wire_seq: int
     t_ns: int
-    first: Message
 
 
 @dataclass(frozen=True, slots=True, eq=False)
