@@ -36,17 +36,19 @@ export default function (component) {
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a page shows: a source (None: the backend's first), and its last moment (EPOCH.SEQ) where no engine goes on
-    telling it, so that there is only a past.
+    """What a page shows: a source (None: the backend's first), its last moment (EPOCH.SEQ) where no engine goes on
+    telling it, so that there is only a past, and what it tells of: blocks (our own), hashes or metrics only.
     """
 
     source: str | None
     home: str | None = None
+    kind: str = "blocks"
 
     @classmethod
     def of(cls, source: dict[str, Any]) -> Self:
         """From an entry of /api/sources; one that is read from a file has no present."""
-        return cls(source["source"], source.get("last_seq") if source.get("state") == "past" else None)
+        home = source.get("last_seq") if source.get("state") == "past" else None
+        return cls(source["source"], home, source.get("kind", "blocks"))
 
 
 def mount_live(name: str, shown: Shown, *, key: str, **data: Any) -> None:

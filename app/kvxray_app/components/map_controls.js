@@ -38,7 +38,7 @@ export const layoutSwitch = (view, tip) =>
     key: LAYOUT_KEY,
   });
 
-class Switch {
+export class Switch {
   /** `words`: of each option a name and what it means, as lines. `on`: {get(), set(option), key: does the same}. */
   constructor(label, options, words, tip, on) {
     Object.assign(this, { options, on });

@@ -16,6 +16,7 @@ from kvxray_app.components.inspector import inspector
 from kvxray_app.components.kpi_tiles import kpi_tiles
 from kvxray_app.components.live_component import Shown
 from kvxray_app.components.requests_table import requests_table
+from kvxray_app.components.residency import residency_screen
 from kvxray_app.components.time_bar import time_bar
 from kvxray_app.source_choice import lay_out_chosen
 
@@ -26,6 +27,9 @@ def live() -> None:
 
 
 def _lay_out(shown: Shown) -> None:
+    if shown.kind != "blocks":
+        residency_screen(shown)
+        return
     with st.container(key="kx-head"):
         health_line(shown)
         findings_banner(shown)
