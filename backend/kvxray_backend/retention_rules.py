@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvxray_storage.retention import Limits
+from kvxray_storage.retention import OUTLIVES, Limits
 from kvxray_storage.retention_keeper import Retention
 
 from kvxray_backend.settings import Settings, SourceSpec
@@ -11,6 +11,11 @@ from kvxray_backend.settings import Settings, SourceSpec
 def retention_of(settings: Settings) -> Retention:
     everyone = Limits(settings.retention_age, settings.retention_size)
     return Retention(everyone, {spec.name: _own_limits(spec, settings) for spec in settings.sources})
+
+
+def signal_age_s(settings: Settings) -> int | None:
+    """How long what metrics told is kept: as long as other minutes are. None: for ever."""
+    return settings.retention_age * OUTLIVES[60] if settings.retention_age is not None else None
 
 
 def _own_limits(spec: SourceSpec, settings: Settings) -> Limits | None:

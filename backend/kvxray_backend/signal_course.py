@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, inf
+from math import ceil, inf, isfinite
 from statistics import median
 from typing import Final
 
@@ -114,7 +114,8 @@ def _parts(name: str, buckets: Sequence[Stretch | None]) -> dict[str, list[Value
 
 
 def _each(spreads: Sequence[Spread | None], value: Callable[[Spread], Value]) -> list[Value]:
-    return [None if one is None else value(one) for one in spreads]
+    told = (None if one is None else value(one) for one in spreads)
+    return [None if one is None or not isfinite(one) else one for one in told]
 
 
 def _heat(spreads: Sequence[Spread | None]) -> list[tuple[float, float | None, list[float]]]:

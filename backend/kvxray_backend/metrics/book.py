@@ -170,6 +170,10 @@ class MetricsBook:
             elif (grown := series.last_growth()) is not None:
                 yield signal, part, grown
 
+    def is_told(self, signal: str) -> bool:
+        """By the last page."""
+        return any(self._series[key].last_s == self.last_s for key in self._by_signal.get(signal, ()))
+
     def ways(self, signal: str) -> list[Way]:
         """How the last page told it, one entry a way."""
         told = [key[3] for key in self._keys(signal, None) if self._series[key].last_s == self.last_s]

@@ -11,7 +11,7 @@ from kvxray_backend.metrics.signal import Signal, Term, Told
 from kvxray_backend.metrics.signals import TOPICS
 
 _COLON: Final = frozenset({"vllm", "sglang", "lmcache"})
-_FAMILY: Final = {
+FAMILY_WORDS: Final = {
     "vllm": "vLLM",
     "sglang": "SGLang",
     "trtllm": "TensorRT-LLM",
@@ -56,7 +56,7 @@ def _topic(topic: str, signals: Sequence[Signal]) -> Iterator[str]:
     yield "| signal | unit | kind | of several | certainty | means | read from |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
     for signal in signals:
-        sources = "<br>".join(f"{_FAMILY[family]}: {_ways(ways)}" for family, ways in signal.told.items())
+        sources = "<br>".join(f"{FAMILY_WORDS[family]}: {_ways(ways)}" for family, ways in signal.told.items())
         cells = (
             f"`{signal.name}`",
             signal.unit.replace("_", " "),
@@ -71,10 +71,11 @@ def _topic(topic: str, signals: Sequence[Signal]) -> Iterator[str]:
 
 
 def _ways(ways: Sequence[Told]) -> str:
-    return ", or ".join(_way(way) for way in ways)
+    return ", or ".join(way_words(way) for way in ways)
 
 
-def _way(way: Told) -> str:
+def way_words(way: Told) -> str:
+    """One way that a family tells a signal: its metrics, what is chosen of them, and what becomes of their unit."""
     text = " plus ".join(_term(term) for term in way.terms)
     if way.split:
         text += f", by `{way.split}`"
