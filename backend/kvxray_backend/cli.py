@@ -18,6 +18,7 @@ from kvxray_engine.errors import UserError
 COMMANDS: Final = (
     "demo",
     "serve",
+    "observe",
     "record",
     "inspect",
     "replay",

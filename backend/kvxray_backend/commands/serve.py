@@ -22,6 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, help="port of the page and the API")
     parser.add_argument("--database", metavar="URL", help="where the event log is kept, as a SQLAlchemy URL")
     parser.add_argument(
+        "--observe",
+        action="append",
+        metavar="FILE",
+        help="a file that names engines of others to watch (YAML or JSON), read again when it changes; may be repeated",
+    )
+    parser.add_argument(
         "--source",
         action="append",
         type=source_argument,
@@ -33,7 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from kvxray_backend.settings import load_settings
 
-    chosen = {"host": options.host, "port": options.port, "database_url": options.database, "sources": options.source}
+    chosen = {"host": options.host, "port": options.port, "database_url": options.database}
+    chosen |= {"sources": options.source, "observe": options.observe}
     return serve(load_settings(**{setting: value for setting, value in chosen.items() if value is not None}))
 
 
@@ -52,8 +59,10 @@ def serve(settings: Any, announce: str = "kvxray") -> int:
 
     from kvxray_backend.allocator import give_large_arrays_back
     from kvxray_backend.main import create_app
+    from kvxray_backend.open_files import allow_many_files
 
     give_large_arrays_back()
+    allow_many_files()
 
     with listen(settings.host, settings.port) as listener:
         settings = settings.model_copy(update={"port": listener.getsockname()[1]})

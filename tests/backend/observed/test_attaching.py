@@ -148,7 +148,10 @@ def test_what_is_attached_on_the_page_is_watched_after_a_restart_and_not_after_i
     with serving(tmp_path) as http:
         assert names(http) == []
         gone = http.delete("/api/engines/east")
-        assert (gone.status_code, gone.json()) == (404, {"error": "There is no engine 'east'; /api/engines lists them."})
+        assert (gone.status_code, gone.json()) == (
+            404,
+            {"error": "There is no engine 'east'; /api/engines lists them."},
+        )
 
 
 def test_an_engine_whose_port_is_taken_is_refused_and_at_the_start_told_of_and_taken_up_again(tmp_path, monkeypatch):
