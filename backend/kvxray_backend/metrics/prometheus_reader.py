@@ -1,4 +1,4 @@
-"""Reads one engine's metrics out of an existing Prometheus: its last day once, then what is now every few seconds."""
+"""Reads one engine's metrics out of an existing Prometheus: its past once, then what is now every few seconds."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Final
 from kvxray_backend.metrics.exposition import Page
 from kvxray_backend.metrics.metrics_http import FetchError
 from kvxray_backend.metrics.prometheus_answer import AnswerError
-from kvxray_backend.metrics.prometheus_api import PrometheusApi
+from kvxray_backend.metrics.prometheus_api import LEAST_STEP_S, LONGEST_BACK_S, PrometheusApi
 from kvxray_backend.metrics.reading import read_page
 from kvxray_backend.metrics.scraper import EVERY_S, Scrape, ScrapeStatus
 
-BACK_S: Final = 86_400.0
+DAY_S: Final = 86_400.0
 NOTHING: Final = "nothing there has these labels and is a metric of an engine"
 
 
 class PrometheusReader:
     """`take` gets each page in a thread of its own, in order of time; `tell` each change of `status`, on the event
-    loop. The past is asked for until it, or what is now, came.
+    loop. The past (fifteen days, the last one more finely) is asked for until it, or what is now, came.
     """
 
     def __init__(
@@ -71,11 +71,15 @@ class PrometheusReader:
         """One that does not answer for the past may still do so for now."""
         to_s = self._clock()
         try:
-            async for at_s, page in self._api.back_fill(to_s - BACK_S, to_s):
-                self._has_begun = True
-                await self._hand_on(at_s, page)
+            await self._read_stretch(to_s - LONGEST_BACK_S, to_s - DAY_S)
+            await self._read_stretch(to_s - DAY_S + LEAST_STEP_S, to_s)
         except (FetchError, AnswerError) as error:
             self._failed(str(error))
+
+    async def _read_stretch(self, from_s: float, to_s: float) -> None:
+        async for at_s, page in self._api.back_fill(from_s, to_s):
+            self._has_begun = True
+            await self._hand_on(at_s, page)
 
     async def _hand_on(self, at_s: float, page: Page) -> None:
         reading = await asyncio.to_thread(read_page, page)

@@ -105,8 +105,8 @@ class Scraper:
             self._failed(str(error))
             return False
         reading = await asyncio.to_thread(read_page, page)
-        self.status = self.status.with_page(at_s, page)
         await asyncio.to_thread(self._take, Scrape(at_s, page, reading))
+        self.status = self.status.with_page(at_s, page)
         self._tell(self.status)
         return True
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from kvxray_engine.stream.schema import Header
+
 from kvxray_backend.analysis.seed_mismatch import HashesByTokens
 from kvxray_backend.live_tail import LiveTail
 from kvxray_backend.observed.rank_findings import RankFindings
@@ -34,10 +38,17 @@ class RankMaker:
             store_semantics=self._spec.store_semantics,
             num_blocks=self._spec.num_blocks,
             first_epoch=around.log.next_epoch(name),
-            stored_until_ns=around.stored_until_ns(name),
+            is_stored=self._is_stored(name),
             record=recording,
         )
         return ObservedRank(name, rank_number(origin), followed, recording.tail, recording.log, findings)
+
+    def _is_stored(self, name: str) -> Callable[[Header], bool]:
+        """By the engine's time; a file tells none, but is read from its beginning each time and goes on numbering."""
+        last = self._around.last_stored(name)
+        if self._spec.events is not None and self._spec.events.startswith("file:"):
+            return lambda header: header.wire_seq <= last.wire_seq
+        return lambda header: header.t0_wall_ns <= last.t_ns
 
     def _labels(self, origin: Origin) -> dict[str, str]:
         told = {"engine": self._spec.name, "make": self._spec.make, "rank": str(rank_number(origin))}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kvxray_engine.clock import Clock
+from kvxray_engine.stream.joining import EVENTS_OF_BATCH
 from kvxray_storage import history
 from kvxray_storage.database import Database
 from kvxray_storage.event_log import EventLog
@@ -18,6 +20,14 @@ from kvxray_backend.stored_findings import finding_of, row_of
 
 OnReading = Callable[[str, float, MetricsWatch], object]
 """Gets the engine's name, when its page was (Unix seconds) and all that its pages told, under the engine's lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastStored:
+    """The last event stored of a source: its time, 0 for none, and the number of its batch, -1 for none."""
+
+    t_ns: int
+    wire_seq: int
 
 
 class Surroundings:
@@ -49,6 +59,10 @@ class Surroundings:
         """What is stored as open of a source."""
         return [finding_of(row) for row in history.findings(self.database, source, "open")]
 
-    def stored_until_ns(self, source: str) -> int:
-        """The time of the last event stored of a source; 0: there is none."""
-        return max((row.last_ns or 0 for row in history.epochs(self.database, source)), default=0)
+    def last_stored(self, source: str) -> LastStored:
+        rows = [row for row in history.epochs(self.database, source) if row.last_ns is not None]
+        newest_seq = rows[-1].last_seq if rows else None
+        return LastStored(
+            t_ns=max((row.last_ns or 0 for row in rows), default=0),
+            wire_seq=newest_seq // EVENTS_OF_BATCH if newest_seq is not None else -1,
+        )
