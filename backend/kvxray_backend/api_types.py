@@ -55,9 +55,15 @@ class SourceView(Answer):
 
     source: str = Field(description="Its name.")
     labels: dict[str, str] = Field(description="What it says of itself: cluster, node, model, role and the like.")
-    state: Literal["waiting", "joining", "connected", "stale", "past"] = Field(
-        description="waiting: never heard; joining: heard, no snapshot yet; connected; stale: silent for 3 s; "
-        "past: as it was at the moment asked for."
+    kind: Literal["blocks", "hashes", "metrics"] = Field(
+        default="blocks",
+        description="blocks: tells of blocks; hashes: tells of hashes only; metrics: no events at all.",
+    )
+    engine: str = Field(description="The engine that it is a rank of; its own name where it is the only one.")
+    make: str = Field(default="kvxray", description="kvxray, vllm, sglang, trtllm, dynamo, router or other.")
+    state: Literal["waiting", "joining", "connected", "stale", "no_stream", "past"] = Field(
+        description="waiting: never heard; joining: heard, no snapshot yet; connected; stale: silent for 3 s, of "
+        "engines that tell of hashes for 60 s; no_stream: it tells no events; past: as it was at the moment asked for."
     )
     since: Time | None = Field(description="Since when it is so; for stale, when it was last heard.")
     epoch: int | None = Field(description="The epoch followed; null before it was joined.")
@@ -66,7 +72,7 @@ class SourceView(Answer):
     wire_seq: int | None = Field(description="Last message folded; null before the first.")
     step: int | None = Field(description="The engine's step then.")
     gaps: int = Field(description="Gaps in this epoch, those made good by a snapshot included.")
-    drops: int = Field(description="Messages the engine's recorder has dropped in this epoch.")
+    drops: int | None = Field(description="Messages the engine's recorder has dropped; null where it does not tell.")
     bad_messages: int = Field(description="Frames that could not be read since the backend started.")
     lag_s: Figure = Field(description="Seconds from the engine's hand-over to the backend, of the last message.")
     descriptor: dict[str, Any] | None = Field(description="Blocks, block size, pools, model of the epoch.")

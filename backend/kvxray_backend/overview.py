@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
 from typing import Final
 
 from kvxray_storage import history
@@ -13,16 +12,19 @@ from kvxray_storage.time_travel import NotStored
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.verdict import RANK, judge
-from kvxray_backend.analysis.verdict_signs import Signs, Verdict, percent
+from kvxray_backend.analysis.verdict_signs import Signs
 from kvxray_backend.backend import Backend, Source
-from kvxray_backend.figure import Figure
 from kvxray_backend.figures import state_counts
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.moments import Moment, iso_time_or_none
-from kvxray_backend.overview_evidence import evidence_view
 from kvxray_backend.overview_figures import overview_figures
-from kvxray_backend.overview_types import EngineView, FleetView, OverviewView, VerdictView
+from kvxray_backend.overview_fleet import fleet_view
+from kvxray_backend.overview_types import EngineView, OverviewView
+from kvxray_backend.overview_verdict import verdict_view
 from kvxray_backend.overview_windows import Before, before
+from kvxray_backend.residency.desk import ResidencyDesk
+from kvxray_backend.residency.engine_overview import absent_view, foreign_engine_view
+from kvxray_backend.residency.foreign_source import ForeignSource, all_foreign, find_foreign, of_blocks
 from kvxray_backend.stored_findings import finding_of
 from kvxray_backend.told_findings import the_most_telling
 from kvxray_backend.views import reading_of
@@ -30,14 +32,14 @@ from kvxray_backend.views import reading_of
 KEEP_S: Final = 1.0
 KEEP_BEFORE_S: Final = 3.0
 LATELY: Final = 5
-SKEWED: Final = 0.5
 
 
 class Overview:
     """Answers `/api/overview` of one backend. What is stored moves slowly: it is read every few seconds only."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, desk: ResidencyDesk) -> None:
         self.backend = backend
+        self.desk = desk
         self._lock = threading.Lock()
         self._made: tuple[float, OverviewView] | None = None
         self._before: dict[str, tuple[float, tuple[Before, list[Finding]]]] = {}
@@ -53,8 +55,12 @@ class Overview:
         at all where it is not known when that was.
         """
         theirs = self._time_of(whose, moment)
-        sources = self.backend.sources.items()
+        sources = of_blocks(self.backend).items()
         engines = [self._engine(source, moment if whose in (None, name) else theirs) for name, source in sources]
+        engines += [
+            self._foreign(source, moment if whose in (None, source.name) else theirs)
+            for source in all_foreign(self.backend)
+        ]
         # Sources that are only stored have no present to worry about. Among equals the order stays, so that no row
         # moves under the reader's hand.
         is_past = {engine.source for engine in engines if moment.is_live and engine.state == "past"}
@@ -63,10 +69,15 @@ class Overview:
 
     def _time_of(self, whose: str | None, moment: Moment) -> Moment | str:
         """That time, or why it is not known."""
-        if whose is None or whose not in self.backend.sources or moment.point is None:
+        if whose is None or moment.point is None:
             return moment
-        self.backend.settle(self.backend.sources[whose], moment)
+        foreign = find_foreign(self.backend, whose)
         try:
+            if foreign is not None:
+                return Moment(t_ns=self.desk.at(foreign, moment).now_ns)
+            if whose not in self.backend.sources:
+                return moment
+            self.backend.settle(self.backend.sources[whose], moment)
             return Moment(t_ns=self.backend.past.time_of(whose, moment))
         except (NotStored, DamagedChunk) as error:
             return str(error)
@@ -82,6 +93,14 @@ class Overview:
         except (NotStored, DamagedChunk) as error:
             return _absent(live, str(error))
         return engine_view(then, *self._stored(then))
+
+    def _foreign(self, source: ForeignSource, moment: Moment | str) -> EngineView:
+        if isinstance(moment, str):
+            return absent_view(source, moment)
+        try:
+            return foreign_engine_view(self.desk.at(source, moment))
+        except (NotStored, DamagedChunk) as error:
+            return absent_view(source, str(error))
 
     def _remembered(self, live: LiveState) -> tuple[Before, list[Finding]]:
         kept = self._before.get(live.source)
@@ -119,6 +138,7 @@ def engine_view(live: LiveState, past: Before, lately: list[Finding]) -> EngineV
         about = block_map.descriptor if block_map is not None else None
         return EngineView(
             source=live.source,
+            engine=live.source,
             labels=dict(about.labels) if about else {},
             model=about.model if about else "",
             state=live.connection,
@@ -140,76 +160,3 @@ def engine_view(live: LiveState, past: Before, lately: list[Finding]) -> EngineV
             num_findings=len(live.findings),
             lately=lately,
         )
-
-
-def verdict_view(verdict: Verdict, figures: dict[str, Figure], findings: Iterable[Finding]) -> VerdictView:
-    return VerdictView(
-        status=verdict.status,
-        cause=verdict.cause,
-        rule=verdict.rule,
-        sentence=verdict.sentence,
-        advice=verdict.advice,
-        evidence=[evidence_view(name, figures[name], findings) for name in verdict.evidence if name in figures],
-        also=list(verdict.also),
-        not_judged=list(verdict.not_judged),
-    )
-
-
-def fleet_view(followed: Iterable[EngineView]) -> FleetView:
-    """Usage between engines; the mean is of engines, not of blocks, as a router sees them."""
-    engines = list(followed)
-    used = {engine.source: value for engine in engines if (value := _value(engine, "used")) is not None}
-    spread, sentence = _skew(engines)
-    values: dict[str, tuple[float | None, str]] = {
-        "used_mean": (sum(used.values()) / len(used) if used else None, "ratio"),
-        "used_max": (max(used.values(), default=None), "ratio"),
-        "used_spread": (spread, "ratio"),
-        "running": (_sum(engines, "running"), "requests"),
-        "waiting": (_sum(engines, "waiting"), "requests"),
-    }
-    return FleetView(
-        figures={name: Figure.model_validate(_derived(*told)) for name, told in values.items()},
-        worst=engines[0].source if engines else None,
-        fullest=max(used, key=lambda name: used[name], default=None),
-        sentence=sentence,
-    )
-
-
-def _derived(value: float | None, unit: str) -> dict[str, object]:
-    return {"value": value, "unit": unit, "certainty": "derived"}
-
-
-def _skew(engines: list[EngineView]) -> tuple[float | None, str]:
-    """The widest spread of usage among engines of one model and role; wrong only where somebody waits meanwhile.
-    Prefill and decode pools differ by nature, and so do models.
-    """
-    groups: dict[tuple[str, str], list[EngineView]] = {}
-    for engine in engines:
-        if _value(engine, "used") is not None:
-            groups.setdefault((engine.model, engine.labels.get("role", "both")), []).append(engine)
-    worst: tuple[float | None, str] = (None, "")
-    for group in (group for group in groups.values() if len(group) > 1):
-        least, most = (pick(group, key=lambda one: _value(one, "used") or 0.0) for pick in (min, max))
-        low, high = _value(least, "used") or 0.0, _value(most, "used") or 0.0
-        if worst[0] is None or high - low > worst[0]:
-            waits = any(_value(engine, "waiting") for engine in group)
-            worst = high - low, _skew_sentence(least, low, most, high) if high - low > SKEWED and waits else ""
-    return worst
-
-
-def _skew_sentence(least: EngineView, low: float, most: EngineView, high: float) -> str:
-    return (
-        f"Requests wait though the load is uneven: {most.source} has {percent(high)} of its cache in use, "
-        f"{least.source} {percent(low)}."
-    )
-
-
-def _value(engine: EngineView, name: str) -> float | None:
-    figure = engine.figures.get(name)
-    return figure.value if figure is not None else None
-
-
-def _sum(engines: list[EngineView], name: str) -> float | None:
-    """None while it is not known of one of them: a part is not the whole."""
-    told = [value for engine in engines if (value := _value(engine, name)) is not None]
-    return sum(told) if told and len(told) == len(engines) else None

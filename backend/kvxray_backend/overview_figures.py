@@ -37,7 +37,26 @@ NOT_TOLD: Final = (
     "waiting_for_capacity", "waiting_deferred", "hit_rate_host", "hit_rate_external", "transfers", "kv_loads_waiting",
     "transfer_failures", "offload_bytes_per_s", "offload_p99_s", "offload_failures", "affinity_lost",
 )  # fmt: skip
-"""Figures that need more than the events of an engine with one pool: metrics of the engine, or of its router."""
+"""Figures that events of an engine with one pool do not tell: metrics of the engine, or of its router, do."""
+
+_TOLD_BY_BLOCKS: Final[dict[str, Unit]] = {
+    **dict.fromkeys(("used", "cached", "shared", "internal_fragmentation", "hit_rate"), "ratio"),
+    **dict.fromkeys(("leaked", "leaked_only", "leaked_by_requests", "lost_to_requests", "unknown"), "blocks"),
+    **dict.fromkeys(("evictions_per_s", "allocations_per_s", "preemptions_per_s", "tokens_per_s"), "per_second"),
+    **dict.fromkeys(("running", "waiting", "waiting_new", "waiting_preempted"), "requests"),
+    **dict.fromkeys(("leaking_holders", "expired_leases"), "requests"),
+    **dict.fromkeys(("prompt_tokens_queried", "prompt_tokens_hit", "prompt_tokens_computed"), "tokens"),
+    **dict.fromkeys(("ttft_p50_s", "ttft_p99_s", "queue_p50_s", "queue_p99_s", "prefill_p50_s"), "seconds"),
+    **dict.fromkeys(("oldest_wait_s", "silent_s", "cached_age_p50_s", "cached_idle_p50_s"), "seconds"),
+}
+"""Figures that events of blocks tell, beside those of the rollups, with their units."""
+
+
+def not_told() -> dict[str, Figure]:
+    """Every figure of the overview, of a source that tells none of them."""
+    of_rollups = (*Before.__dataclass_fields__, "preemptions_per_finished")
+    units = {name: _unit(name) for name in (*of_rollups, *NOT_TOLD)} | _TOLD_BY_BLOCKS
+    return {name: Figure(value=None, unit=unit, certainty="not_observable") for name, unit in units.items()}
 
 
 def overview_figures(reading: Reading, leaks: Sequence[Leak], before: Before) -> dict[str, Figure]:

@@ -39,22 +39,27 @@ class EngineView(Answer):
     """One source on the overview."""
 
     source: str = Field(description="Its name.")
+    engine: str = Field(description="The engine that it is a rank of; its own name where it is the only one.")
+    make: str = Field(default="kvxray", description="kvxray, vllm, sglang, trtllm, dynamo, router or other.")
+    kind: Literal["blocks", "hashes", "metrics"] = Field(default="blocks", description="What it tells of.")
     labels: dict[str, str] = Field(description="What it says of itself.")
     model: str = Field(description="The model it serves; empty where it does not say.")
-    state: Literal["waiting", "joining", "connected", "stale", "past"] = Field(description="As in /api/sources.")
+    state: Literal["waiting", "joining", "connected", "stale", "no_stream", "past"] = Field(
+        description="As in /api/sources."
+    )
     since: Time | None = Field(description="Since when.")
     at: str = Field(description="The moment that this is of: live, or EPOCH.SEQ.")
     time: Time | None = Field(description="Time of its last event; null before the first.")
     epoch: int | None = Field(description="Its epoch.")
     verdict: VerdictView = Field(description="How it is.")
-    usable_blocks: int | None = Field(description="Blocks that can hold tokens; null before it was joined.")
+    usable_blocks: int | None = Field(description="Blocks that can hold tokens; null where they are not known.")
     block_size: int | None = Field(description="Tokens a block.")
     bytes_per_block: int | None = Field(description="Bytes a block; 0 where the source does not say.")
     media: list[str] = Field(description="Where its pools live: GPU, CPU, DISK, REMOTE.")
     counts: dict[str, Figure] = Field(description="Usable blocks by state; empty before it was joined.")
     figures: dict[str, Figure] = Field(description="The figures of the overview, by name.")
     gaps: int = Field(description="Gaps in this epoch.")
-    drops: int = Field(description="Messages dropped at the engine's recorder in this epoch.")
+    drops: int | None = Field(description="Messages dropped at the engine's recorder; null where it does not tell.")
     bad_messages: int = Field(description="Frames that could not be read.")
     findings: list[Finding] = Field(
         description="Open findings, the newest first; at most a hundred, of every kind the newest."

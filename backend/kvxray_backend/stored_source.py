@@ -13,8 +13,24 @@ from kvxray_backend.past import PastStates, span_of
 
 
 def stored_names(database: Database) -> list[str]:
-    """In the order in which they were first followed."""
-    return [row.name for row in history.sources(database)]
+    """Those that tell of blocks, in the order in which they were first followed."""
+    return [row.name for row in history.sources(database) if not tells_hashes(database, row.name)]
+
+
+def stored_hash_sources(database: Database) -> list[str]:
+    """Those that tell of hashes."""
+    return [row.name for row in history.sources(database) if tells_hashes(database, row.name)]
+
+
+def tells_hashes(database: Database, source: str) -> bool:
+    """Whether what is stored of it, if anything, are hashes and no blocks. What cannot be read tells of blocks: whoever
+    reads those says what is wrong with it.
+    """
+    try:
+        epochs = history.epochs(database, source)
+    except DamagedChunk:
+        return False
+    return bool(epochs) and bool(epochs[-1].descriptor.block_sizes)
 
 
 def last_state(database: Database, past: PastStates, source: str) -> LiveState:

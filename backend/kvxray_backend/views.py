@@ -73,6 +73,7 @@ def source_view(live: LiveState) -> SourceView:
         descriptor = block_map.descriptor if block_map is not None else None
         return SourceView(
             source=live.source,
+            engine=live.source,
             labels=dict(descriptor.labels) if descriptor else {},
             state=live.connection,
             since=iso_time_or_none(live.since_ns),
@@ -87,7 +88,7 @@ def source_view(live: LiveState) -> SourceView:
             bad_messages=live.counters.bad_messages,
             lag_s=Figure(value=live.lag_s, unit="seconds", certainty="derived", taints=_stale(live)),
             descriptor=descriptor_view(descriptor) if descriptor else None,
-            epochs=[_epoch_view(span, last if span.epoch == epoch else None) for span in live.epochs],
+            epochs=[epoch_view(span, last if span.epoch == epoch else None) for span in live.epochs],
         )
 
 
@@ -107,7 +108,7 @@ def descriptor_view(descriptor: Descriptor) -> dict[str, Any]:
     return view
 
 
-def _epoch_view(span: EpochSpan, last_seq: str | None) -> EpochView:
+def epoch_view(span: EpochSpan, last_seq: str | None) -> EpochView:
     return EpochView(
         epoch=span.epoch,
         incarnation=span.incarnation,

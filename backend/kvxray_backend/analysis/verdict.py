@@ -10,6 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from kvxray_backend.analysis.verdict_of_others import (
+    NEEDS_OF_OTHERS,
+    OF_OTHERS,
+    WELL_OF_OTHERS,
+    blind_of_others,
+    deaf_to_others,
+    spoiled_of_others,
+)
 from kvxray_backend.analysis.verdict_rules import NEEDS, RULES
 from kvxray_backend.analysis.verdict_signs import Signs, Status, Trouble, Verdict, counted, percent
 
@@ -22,13 +30,15 @@ def judge(signs: Signs) -> Verdict:
     reason = _deaf(signs)
     if reason:
         return cannot_tell(reason)
-    found = sorted(filter(None, (rule(signs) for rule in RULES)), key=lambda trouble: RANK[trouble.status])
+    rules = (*RULES, *OF_OTHERS) if signs.is_of_others else RULES
+    found = sorted(filter(None, (rule(signs) for rule in rules)), key=lambda trouble: RANK[trouble.status])
     if found:
         return _verdict_of(found, signs)
-    reason = _blind(signs)
+    reason = blind_of_others(signs) if signs.is_of_others else _blind(signs)
     if reason:
         return cannot_tell(reason, _not_judged(signs))
-    return Verdict("healthy", None, "healthy", _all_well(signs), evidence=_WELL, not_judged=_not_judged(signs))
+    evidence = WELL_OF_OTHERS if signs.is_of_others else _WELL
+    return Verdict("healthy", None, "healthy", _all_well(signs), evidence=evidence, not_judged=_not_judged(signs))
 
 
 def cannot_tell(reason: str, not_judged: tuple[str, ...] = ()) -> Verdict:
@@ -57,6 +67,8 @@ def _deaf(signs: Signs) -> str:
     """Why nothing at all can be said of now."""
     if signs.absence:
         return signs.absence[:1].lower() + signs.absence[1:].rstrip(".")
+    if signs.is_of_others:
+        return deaf_to_others(signs)
     if signs.has_finding("stale") or signs.connection == "stale":
         return "nothing is heard from the engine any more; what is shown is its last known state"
     if signs.connection == "waiting":
@@ -82,8 +94,10 @@ def _blind(signs: Signs) -> str:
 
 def _not_judged(signs: Signs) -> tuple[str, ...]:
     is_idle = signs.value("running") == signs.value("waiting") == 0
-    needs = [need for need in NEEDS if not (is_idle and need.is_of_work)]
-    return tuple(need.not_judged for need in needs if any(signs.value(name) is None for name in need.figures))
+    told = NEEDS_OF_OTHERS if signs.is_of_others else NEEDS
+    needs = [need for need in told if not (is_idle and need.is_of_work)]
+    missing = [need.not_judged for need in needs if any(signs.value(name) is None for name in need.figures)]
+    return (*missing, *spoiled_of_others(signs)) if signs.is_of_others else tuple(missing)
 
 
 def _all_well(signs: Signs) -> str:

@@ -14,18 +14,26 @@ from kvxray_backend.figure import Figure
 
 Status = Literal["healthy", "warning", "critical", "cannot_tell"]
 Cause = Literal["kv", "compute", "queue", "transfer"]
+Kind = Literal["blocks", "hashes", "metrics"]
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
     """One source at one moment. `figures`: by name, without a value where nothing is known. `connection`, `absence`: as
-    the live state has them.
+    the live state has them. `kind`: what its events tell of. `metrics`: of an engine of others, whether they are read.
     """
 
     connection: str
     figures: Mapping[str, Figure]
     findings: tuple[Finding, ...] = ()
     absence: str = ""
+    kind: Kind = "blocks"
+    metrics: Literal["none", "reading", "failing"] = "none"
+
+    @property
+    def is_of_others(self) -> bool:
+        """An engine that tells of hashes, or nothing but metrics."""
+        return self.kind != "blocks"
 
     def value(self, name: str) -> float | None:
         figure = self.figures.get(name)

@@ -1,0 +1,95 @@
+"""One source that tells of hashes, or of metrics alone, on the overview: its figures, and the verdict on it."""
+
+from __future__ import annotations
+
+from kvxray_backend.analysis.verdict import judge
+from kvxray_backend.analysis.verdict_signs import Signs
+from kvxray_backend.figure import Figure
+from kvxray_backend.moments import LIVE, iso_time_or_none
+from kvxray_backend.overview_figures import not_told
+from kvxray_backend.overview_types import EngineView
+from kvxray_backend.overview_verdict import verdict_view
+from kvxray_backend.residency.answers import MetricsStateView
+from kvxray_backend.residency.engine_signals import metrics_state, signal_figures
+from kvxray_backend.residency.figures import residency_figures
+from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource
+from kvxray_backend.residency.source_view import labels_of
+from kvxray_backend.sources.foreign.media import tier_of
+from kvxray_backend.told_findings import the_most_telling
+
+NO_METRICS = MetricsStateView(state="none", sentence="", last=None)
+
+
+def foreign_engine_view(moment: ForeignMoment) -> EngineView:
+    """Locks its engine for a moment."""
+    source, columns = moment.source, moment.columns
+    signals, metrics = _of_metrics(moment)
+    figures = overview_figures_of(moment, signals)
+    verdict = judge(Signs(moment.state, figures, moment.findings, kind=source.kind, metrics=metrics.state))
+    descriptor = columns.descriptor if columns is not None else None
+    newest = sorted(moment.findings, key=lambda finding: finding.time_ns, reverse=True)
+    return EngineView(
+        source=source.name,
+        engine=source.engine_name,
+        make=source.make,
+        kind=source.kind,
+        labels=_labels(source),
+        model=_model(moment),
+        state=moment.state,
+        since=iso_time_or_none(moment.since_ns),
+        at=moment.at,
+        time=iso_time_or_none(columns.t_ns) if columns is not None else None,
+        epoch=moment.epoch,
+        verdict=verdict_view(verdict, figures, moment.findings),
+        usable_blocks=moment.capacity,
+        block_size=(descriptor.block_size or None) if descriptor is not None else None,
+        bytes_per_block=None,
+        media=sorted({tier_of(pool.name) or pool.name for pool in descriptor.pools}) if descriptor else [],
+        counts={},
+        figures=figures,
+        gaps=sum(finding.kind == "seq_gap" for finding in moment.findings),
+        drops=None,
+        bad_messages=0,
+        findings=the_most_telling(newest),
+        num_findings=len(newest),
+        lately=[],
+    )
+
+
+def absent_view(source: ForeignSource, why: str) -> EngineView:
+    """At a moment of which nothing can be told. why: one sentence."""
+    moment = ForeignMoment(source, "", "past", None, None, None, 0, None, ())
+    figures = overview_figures_of(moment, {})
+    verdict = judge(Signs("past", figures, absence=why, kind=source.kind))
+    view = foreign_engine_view(moment)
+    return view.model_copy(update={"verdict": verdict_view(verdict, figures, ())})
+
+
+def overview_figures_of(moment: ForeignMoment, signals: dict[str, Figure]) -> dict[str, Figure]:
+    """Every figure of the overview: of metrics where they are told, of events where those tell more; others are not
+    observable.
+    """
+    told = residency_figures(moment, signals, with_chains=False)
+    return {**not_told(), **signals, **{name: figure for name, figure in told.items() if name not in signals}}
+
+
+def _of_metrics(moment: ForeignMoment) -> tuple[dict[str, Figure], MetricsStateView]:
+    engine = moment.source.engine
+    if engine is None or moment.at != LIVE:
+        return {}, NO_METRICS
+    with engine.lock:
+        return signal_figures(engine), metrics_state(engine)
+
+
+def _labels(source: ForeignSource) -> dict[str, str]:
+    if source.engine is None:
+        return {}
+    with source.engine.lock:
+        return labels_of(source.engine, source.rank)
+
+
+def _model(moment: ForeignMoment) -> str:
+    """As its labels or its events tell."""
+    engine = moment.source.engine
+    told = engine.spec.labels.get("model", "") if engine is not None else ""
+    return told or (moment.columns.descriptor.model if moment.columns is not None else "")

@@ -1,0 +1,93 @@
+"""What was cached at moments of the past, of sources that tell of hashes: read from the event log."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from typing import Final
+
+from kvxray_engine.stream.residency_map import ResidencyMap
+from kvxray_storage import history
+from kvxray_storage.epoch_facts import pruned_until
+from kvxray_storage.history import EpochRow
+from kvxray_storage.time_travel import NotStored
+
+from kvxray_backend.backend import Backend
+from kvxray_backend.moments import Moment, Point, iso_time
+from kvxray_backend.residency.columns import columns_of
+from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource, capacity_of
+from kvxray_backend.residency.picture import ResidencyPicture
+from kvxray_backend.stored_findings import finding_of
+
+KEEP_S: Final = 10.0
+MAX_STATES: Final = 8
+
+
+class ResidencyPast:
+    """The last few states asked for are kept: a page asks for the same moment several times."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, Point], tuple[float, ResidencyMap, ResidencyPicture]] = OrderedDict()
+
+    def at(self, source: ForeignSource, moment: Moment) -> ForeignMoment:
+        """The state after that moment; live: after the last event that is stored. Raises `NotStored`."""
+        point, row = self._point_of(source.name, moment)
+        fold, picture = self._state(source.name, point, row)
+        found = history.findings_open_at(self._backend.database, source.name, point.epoch, fold.t_ns)
+        capacity = capacity_of(source.engine, source.rank) if source.engine is not None else None
+        return ForeignMoment(
+            source=source,
+            at=str(point),
+            state="past",
+            since_ns=fold.t_ns,
+            epoch=point.epoch,
+            picture=picture,
+            now_ns=fold.t_ns,
+            capacity=capacity,
+            findings=tuple(finding_of(one) for one in found),
+        )
+
+    def state_of(self, source: ForeignSource, moment: Moment) -> ResidencyMap:
+        """Nobody moves it on. Raises `NotStored`."""
+        point, row = self._point_of(source.name, moment)
+        return self._state(source.name, point, row)[0]
+
+    def point_of(self, source: str, moment: Moment) -> Point:
+        """The event that a moment stands for. Raises `NotStored`."""
+        return self._point_of(source, moment)[0]
+
+    def _point_of(self, source: str, moment: Moment) -> tuple[Point, EpochRow]:
+        rows = [row for row in history.epochs(self._backend.database, source) if row.last_seq is not None]
+        if moment.is_live:
+            if not rows:
+                raise NotStored(self._why_nothing(source))
+            last = rows[-1]
+            assert last.last_seq is not None, "something is stored"
+            return Point(last.epoch, last.last_seq), last
+        point = self._backend.past.point_of(source, moment)
+        return point, self._backend.past.epoch(source, point.epoch)
+
+    def _state(self, source: str, point: Point, row: EpochRow) -> tuple[ResidencyMap, ResidencyPicture]:
+        with self._lock:
+            kept = self._kept.get((source, point))
+            if kept is None or time.monotonic() - kept[0] > KEEP_S:
+                from kvxray_storage.residency_travel import residency_at
+
+                fold = residency_at(self._backend.database, row.key, point.seq)
+                kept = time.monotonic(), fold, ResidencyPicture(columns_of(fold))
+                self._kept[source, point] = kept
+            self._kept.move_to_end((source, point))
+            while len(self._kept) > MAX_STATES:
+                self._kept.popitem(last=False)
+            return kept[1], kept[2]
+
+    def _why_nothing(self, source: str) -> str:
+        until_ns = pruned_until(self._backend.database, source)
+        if until_ns is None:
+            return f"Nothing is stored of the source {source} yet."
+        return (
+            f"Nothing is stored of the source {source} any more: what it told was pruned, up to {iso_time(until_ns)}."
+        )

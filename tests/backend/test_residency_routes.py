@@ -1,0 +1,167 @@
+"""What the API tells of engines that tell of hashes: over a real publisher, and of one with metrics alone."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from kvxray_backend.observed.spec import ObserveSpec
+
+from tests.backend.foreign.engine_rig import EngineRig
+from tests.backend.served import backend_of, serving, until
+
+
+def stored(hashes: list[int], parent: int | None = None, medium: str = "GPU") -> dict[str, Any]:
+    return {
+        "type": "BlockStored", "block_hashes": hashes, "parent_block_hash": parent,
+        "token_ids": list(range(16 * len(hashes))), "block_size": 16, "medium": medium,
+    }  # fmt: skip
+
+
+def removed(*hashes: int, medium: str = "GPU") -> dict[str, Any]:
+    return {"type": "BlockRemoved", "block_hashes": list(hashes), "medium": medium}
+
+
+def payload(*events: dict[str, Any], ts: float = 1.7e9) -> bytes:
+    return msgspec.msgpack.encode([ts, list(events), 0])
+
+
+@contextmanager
+def watched(folder: Path, *payloads: bytes, **spec: Any) -> Iterator[TestClient]:
+    """A server that watches an engine `e`, which has told these batches."""
+    with EngineRig() as rig, serving(folder) as http:
+        backend = backend_of(http)
+        backend.observed.attach(ObserveSpec(name="e", events=rig.events, **spec), "settings")
+        rig.wait_for_subscriber()
+        rig.publish(payloads=payloads)
+        until(lambda: len(payloads) == 0 or _heard(http) == len(payloads) - 1)
+        yield http
+
+
+def _heard(http: TestClient) -> int | None:
+    told: int | None = next(one["wire_seq"] for one in http.get("/api/sources").json()["sources"])
+    return told
+
+
+CHAINS = (
+    payload(stored([1, 2, 3]), stored([10, 11], parent=3), stored([20], parent=2)),
+    payload(stored([30, 31]), removed(30), ts=1.7e9 + 10),
+)
+
+
+def test_what_is_cached_is_told_in_numbers(tmp_path: Path) -> None:
+    with watched(tmp_path, *CHAINS, num_blocks=100) as http:
+        told = http.get("/api/residency").json()
+    figures = told["figures"]
+    assert (told["source"], told["kind"], told["make"], told["state"]) == ("e", "hashes", "vllm", "connected")
+    assert figures["cached_blocks"] == {
+        "value": 7, "unit": "blocks", "certainty": "exact", "since_seq": "1.0", "taints": [],
+    }  # fmt: skip
+    assert (figures["cached_tokens"]["value"], figures["maybe_blocks"]["value"]) == (7 * 16, 0)
+    assert (figures["capacity_blocks"]["value"], figures["longest_chain"]["value"]) == (100, 5)
+    assert figures["lifetime_p50_s"]["value"] == 0.0
+    assert figures["usage"] == {
+        "value": None, "unit": "ratio", "certainty": "not_observable", "since_seq": None, "taints": [],
+    }  # fmt: skip
+    place = told["places"][0]
+    assert (place["medium"], place["tier"], place["block_size"], place["certain"]) == ("GPU", "GPU", 16, 7)
+    assert (place["reachable"]["value"], place["unreachable"]["value"]) == (6, 1)
+
+
+def test_the_map_brings_parents_before_their_children(tmp_path: Path) -> None:
+    with watched(tmp_path, *CHAINS) as http:
+        body = http.get("/api/residency/map").content
+        by_ordinal = {n: http.get("/api/residency/hash", params={"ordinal": n}).json()["hash"] for n in range(8)}
+    magic, version, _, _, epoch, count, total, trees, last_s = struct.unpack_from("<4sBBHIIIId", body)
+    assert (magic, version, epoch, count, total, trees, last_s) == (b"KVXC", 1, 1, 7, 7, 2, 1.7e9 + 10)
+    assert len(body) == 32 + 7 * 24
+    ordinals = np.frombuffer(body, "<u4", 7, 32)
+    parents = np.frombuffer(body, "<u4", 7, 32 + 28)
+    depths = np.frombuffer(body, "<u2", 7, len(body) - 14)
+    flags = np.frombuffer(body, "u1", 7, 32 + 56 + 14 + 7)
+    hashes = [int(by_ordinal[n], 16) for n in ordinals.tolist()]
+    assert hashes == [1, 2, 3, 10, 11, 20, 31]
+    assert [hashes[p] if p < 7 else p for p in parents.tolist()] == [2**32 - 1, 1, 2, 3, 10, 2, 2**32 - 2]
+    assert depths.tolist() == [0, 1, 2, 3, 4, 2, 1]
+    assert flags.tolist() == [0, 0, 0, 0, 0, 0, 1]
+
+
+def test_a_hash_is_told_in_full(tmp_path: Path) -> None:
+    with watched(tmp_path, *CHAINS) as http:
+        told = http.get("/api/residency/hash", params={"hash": f"{2:016x}"}).json()
+        gone = http.get("/api/residency/hash", params={"hash": f"{30:016x}"}).json()
+        unknown = http.get("/api/residency/hash", params={"hash": "ff" * 8})
+        nonsense = http.get("/api/residency/hash", params={"hash": "xyz"})
+        nothing = http.get("/api/residency/hash")
+    assert told["parent"] == {"hash": f"{1:016x}", "ordinal": 0, "is_here": True}
+    assert [child["hash"] for child in told["children"]] == [f"{3:016x}", f"{20:016x}"]
+    assert (told["chain_length"], told["certainty"], told["copies"], told["is_root"]) == (2, "certain", 1, False)
+    assert (gone["certainty"], gone["copies"], gone["places"][0]["removals"], gone["is_root"]) == ("gone", 0, 1, True)
+    assert (unknown.status_code, nonsense.status_code, nothing.status_code) == (404, 400, 400)
+    assert "hexadecimal" in nonsense.json()["error"]
+
+
+def test_an_engine_is_on_the_page_of_all_with_what_can_be_known_of_it(tmp_path: Path) -> None:
+    with watched(tmp_path, *CHAINS, labels={"pod": "p-1"}) as http:
+        (line,) = http.get("/api/engines").json()["engines"]
+        panels = {one["panel"]: one for one in http.get("/api/coverage").json()["panels"]}
+        (source,) = http.get("/api/sources").json()["sources"]
+    assert (line["name"], line["kind"], line["sources"], line["labels"]) == ("e", "hashes", ["e"], {"pod": "p-1"})
+    assert (line["status"], line["origin"], line["removable"]) == ("cannot_tell", "settings", False)
+    assert line["figures"]["cached_blocks"]["value"] == 7
+    assert line["figures"]["usage"]["certainty"] == "not_observable"
+    assert (panels["cached_set"]["certainty"], panels["leaks"]["certainty"]) == ("exact", "not_observable")
+    counts = line["coverage"]
+    assert counts["exact"] == sum(one["certainty"] == "exact" for one in panels.values())
+    assert sum(counts.values()) == len(panels)
+    assert (source["kind"], source["engine"], source["make"]) == ("hashes", "e", "vllm")
+
+
+def test_who_came_late_is_told_less_surely(tmp_path: Path) -> None:
+    with EngineRig() as rig, serving(tmp_path) as http:
+        rig.publish(3)
+        backend_of(http).observed.attach(ObserveSpec(name="e", events=rig.events), "settings")
+        rig.wait_for_subscriber()
+        rig.publish(2)
+        until(lambda: http.get("/api/residency").json()["num_findings"])
+        told = http.get("/api/residency").json()
+        panels = {one["panel"]: one for one in http.get("/api/coverage").json()["panels"]}
+    (finding,) = told["findings"]
+    assert finding["kind"] == "joined_midstream"
+    assert told["figures"]["cached_blocks"]["certainty"] == "derived"
+    assert told["figures"]["cached_blocks"]["taints"] == [finding["id"]]
+    assert (told["known_since"], panels["cached_set"]["certainty"]) == (None, "derived")
+    assert panels["cached_set"]["taints"] == [finding["id"]]
+    assert any("at least" in one["sentence"] for one in told["explanations"])
+
+
+@pytest.mark.parametrize(
+    "path", ["state", "summary", "state/blocks", "blocks/1", "requests", "prefixes/00", "timeline"]
+)
+def test_what_asks_for_blocks_is_told_where_to_ask(path: str, tmp_path: Path) -> None:
+    with watched(tmp_path, *CHAINS) as http:
+        answer = http.get(f"/api/{path}", params={"source": "e"})
+    assert answer.status_code == 409
+    assert answer.json() == {"error": "The source e tells of hashes, not of blocks: ask /api/residency."}
+
+
+def test_an_engine_without_events_is_known_by_its_metrics_alone(tmp_path: Path) -> None:
+    with serving(tmp_path) as http:
+        spec = ObserveSpec(name="m", metrics="http://127.0.0.1:9/metrics")
+        backend_of(http).observed.attach(spec, "page")
+        told = http.get("/api/residency").json()
+        (line,) = http.get("/api/engines").json()["engines"]
+        map_answer = http.get("/api/residency/map")
+        panels = {one["panel"]: one for one in http.get("/api/coverage").json()["panels"]}
+    assert (told["kind"], told["state"], told["epoch"], told["places"]) == ("metrics", "no_stream", None, [])
+    assert all(figure["value"] is None for figure in told["figures"].values())
+    assert (line["kind"], line["removable"], line["metrics"]["state"]) == ("metrics", True, "failing")
+    assert map_answer.status_code == 409
+    assert panels["cached_set"]["certainty"] == "not_observable"
