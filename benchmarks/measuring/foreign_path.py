@@ -93,8 +93,7 @@ class ForeignPath:
             self._handed.hand(payloads[at : at + AT_ONCE])
             steps = self._next_steps(0.0)
             for turn in range(0, len(steps), STEPS_A_TURN):
-                for _, step in steps[turn : turn + STEPS_A_TURN]:
-                    self._follow(step)
+                self._follow(*(step for _, step in steps[turn : turn + STEPS_A_TURN]))
                 self._store()
             while self._log.stats().queue_bytes > MAX_QUEUE_BYTES:
                 time.sleep(FULL_PAUSE_S)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from kvxray_backend.live_tail import LiveTail
@@ -62,8 +63,8 @@ class ObservedRanks:
         self._by_origin: dict[tuple[Publisher, int], ObservedRank] = {}
 
     def take(self, steps: Iterable[tuple[Origin, Step[Delivery]]]) -> None:
-        for origin, step in steps:
-            self.of(origin).followed.take(step)
+        for origin, group in groupby(steps, key=lambda one: one[0]):
+            self.of(origin).followed.take(*(step for _, step in group))
 
     def of(self, origin: Origin) -> ObservedRank:
         """The source whose batches come from there."""

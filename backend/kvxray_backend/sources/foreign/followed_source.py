@@ -20,6 +20,7 @@ from kvxray_engine.stream.residency_faults import ResidencyFault
 from kvxray_engine.stream.residency_map import ResidencyMap
 from kvxray_engine.stream.residency_rows import Bools
 from kvxray_engine.stream.residency_state import StoreSemantics
+from kvxray_engine.stream.schema import Header
 
 from kvxray_backend.analysis import stream_findings as found
 from kvxray_backend.analysis.finding import Finding
@@ -38,11 +39,12 @@ from kvxray_backend.sources.foreign.batch_steps import (
     Step,
 )
 from kvxray_backend.sources.foreign.caps import BadBatch
+from kvxray_backend.sources.foreign.folded_together import FoldedTogether
 from kvxray_backend.sources.foreign.interning import EpochIsFull, Interned, Interning
 from kvxray_backend.sources.foreign.late_clear import without_late_clears
 from kvxray_backend.sources.foreign.media import tier_of
 from kvxray_backend.sources.foreign.ordered_stream import Delivery
-from kvxray_backend.sources.foreign.placed_removals import with_media
+from kvxray_backend.sources.foreign.placed_removals import names_no_medium, with_media
 from kvxray_backend.sources.foreign.stream_records import (
     EpochBegan,
     Kept,
@@ -87,13 +89,13 @@ class FollowedSource:
         store_semantics: StoreSemantics = "unknown",
         num_blocks: int | None = None,
         first_epoch: int = 1,
-        stored_until_ns: int = 0,
+        is_stored: Callable[[Header], bool] | None = None,
         record: Callable[[StreamRecord], object] | None = None,
     ) -> None:
         """by_tokens: of the engine, shared by its ranks. num_blocks: of the GPU's cache, None: as the stream tells.
 
-        record: takes what is to be kept, in order; None: nothing is. stored_until_ns: up to when an earlier epoch has
-        everything; batches of that time which are told again are folded and not recorded.
+        record: takes what is to be kept, in order; None: nothing is. is_stored: what an earlier epoch has already, and
+        is only folded when it is told again.
         """
         self.name = name
         self.epoch = first_epoch - 1
@@ -109,12 +111,13 @@ class FollowedSource:
         self._is_recorded = not self._keeps
         self._has_skipped = False
         self._record = record or _ignore
-        self._stored_until_ns = stored_until_ns
+        self._is_stored = is_stored
         self._mended: Mended | None = None
         self._seq = 0
         self._stale_id = ""
         self._silent_s = 0.0
         self._gaps: list[_OpenGap] = []
+        self._waiting = FoldedTogether()
         self._begin_epoch(known=True)
 
     @property
@@ -129,19 +132,26 @@ class FollowedSource:
         """Whether nothing was followed before what is followed now."""
         return self.epoch == self._first_epoch
 
-    def take(self, step: Step[Delivery]) -> None:
-        """One step, in order."""
+    def take(self, *steps: Step[Delivery]) -> None:
+        """What came, in order; plain batches in a row are folded together."""
+        for step in steps:
+            if isinstance(step, Apply):
+                self._hear(step.batch.heard.received_ns)
+                self._apply(step.seq, step.batch, is_late=step.is_late)
+            else:
+                self._fold_waiting()
+                self._take_other(step)
+        self._fold_waiting()
+
+    def _take_other(self, step: Step[Delivery]) -> None:
         match step:
-            case Apply(seq, delivery, is_late):
-                self._hear(delivery.heard.received_ns)
-                self._apply(seq, delivery, is_late=is_late)
             case GapOpened():
                 self._open_gap(step)
             case GapRepaired(first, last):
                 self._repair(first, last)
             case Restarted(seq, _):
                 self.findings.end_all(self.place.t_ns)
-                self._stored_until_ns = 0
+                self._is_stored = None
                 self._begin_epoch(known=True)
                 self._by_tokens.clear()
                 self._seq = seq * EVENTS_OF_BATCH
@@ -181,6 +191,7 @@ class FollowedSource:
 
     def check_integrity(self) -> None:
         """Asserts the invariants."""
+        assert not self._waiting, "batches wait to be folded"
         self.fold.check_integrity()
         self.findings.check_integrity()
         assert all(0 < gap.left <= gap.last - gap.first + 1 for gap in self._gaps), "a gap without missing batches"
@@ -195,9 +206,13 @@ class FollowedSource:
 
     def _apply(self, seq: int, delivery: Delivery, *, is_late: bool) -> None:
         batch = delivery.batch
+        is_reset = any(isinstance(event, Cleared) for event in batch.events)
+        # What looks at the fold, or says something of it, has to see what came before.
+        is_plain = not (is_late or is_reset or batch.oddities or names_no_medium(batch))
+        if not is_plain:
+            self._fold_waiting()
         self._seq = seq * EVENTS_OF_BATCH
         self._note_oddities(batch)
-        is_reset = any(isinstance(event, Cleared) for event in batch.events)
         if is_late:
             batch = without_late_clears(batch, self.fold)
         batch = with_media(batch, self.fold)
@@ -208,21 +223,24 @@ class FollowedSource:
         for event in batch.events:
             if isinstance(event, Stored):
                 self._by_tokens.note(event.token_digests, event.hashes)
-        for fault in _without_second_names(self.fold.take_faults()):
-            self._note_fault(fault)
+        if not is_plain:
+            self._fold_waiting()
         if is_reset and (is_late or (self._silent_s and found.begins_with_a_reset(batch.events))):
             self.findings.note(found.late_reset_finding(self.place, self._silent_s, is_behind=is_late))
 
     def _keep(self, message: Message, *, is_late: bool) -> None:
-        """Folds and records it; the first of an epoch with the state before it, which no message tells."""
+        """Records it and has it folded soon; before the first of an epoch the state, which no message tells."""
         header = message.header
-        if not self._is_recorded and header.t0_wall_ns > self._stored_until_ns:
+        if not self._is_recorded and not (self._is_stored is not None and self._is_stored(header)):
+            self._fold_waiting()
             self._is_recorded = True
             seq, wire_seq = (header.seq0, header.wire_seq) if self._has_skipped else (0, 0)
             names = dict(self.fold.names.names)
             state = residency_snapshot.dump(self.fold)
             self._record(StateBefore(state, names, seq, wire_seq, header.t0_wall_ns))
-        self.fold.apply(message)
+        if not self._waiting.has_room(message):
+            self._fold_waiting()
+        self._waiting.add(message)
         if self._is_recorded:
             self._record(Kept(message, is_late))
         else:
@@ -231,11 +249,16 @@ class FollowedSource:
             self._record(self._mended)
             self._mended = None
 
+    def _fold_waiting(self) -> None:
+        for fault in _without_second_names(self._waiting.fold_into(self.fold)):
+            self._note_fault(fault)
+
     def _intern(self, batch: Batch, seq: int, received_ns: int) -> Interned | None:
         """None: it cannot be told, and is lost."""
         try:
             return self._interning.intern(batch, seq, received_ns)
         except BadBatch as error:
+            self._fold_waiting()
             self.fold.note_gap()
             if self._mended is None:
                 self._record(Missing(seq, seq, CANNOT_BE_TOLD))
@@ -245,6 +268,7 @@ class FollowedSource:
             self.findings.note(finding)
             return None
         except EpochIsFull:
+            self._fold_waiting()
             self._begin_epoch(known=False)
             return self._interning.intern(batch, seq, received_ns)
 
@@ -301,6 +325,7 @@ class FollowedSource:
         self._record(EpochBegan(self.epoch, incarnation, self._interning.descriptor))
 
     def _are_gone(self, ordinals: U4) -> Bools:
+        self._fold_waiting()
         return self.fold.are_gone(ordinals)
 
 

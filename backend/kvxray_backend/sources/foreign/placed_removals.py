@@ -20,7 +20,7 @@ _GPU: Final = "GPU"
 
 def with_media(batch: Batch, fold: ResidencyState) -> Batch:
     """The same batch; every medium that has a hash loses a copy, the GPU where none has. `fold`: before the batch."""
-    if not any(isinstance(event, Removed) and event.is_any_medium for event in batch.events):
+    if not names_no_medium(batch):
         return batch
     media = _Media(fold)
     events: list[Told] = []
@@ -30,6 +30,11 @@ def with_media(batch: Batch, fold: ResidencyState) -> Batch:
             media.note(one)
         events += placed
     return msgspec.structs.replace(batch, events=tuple(events))
+
+
+def names_no_medium(batch: Batch) -> bool:
+    """Whether something is removed of which only the fold knows where it is."""
+    return any(isinstance(event, Removed) and event.is_any_medium for event in batch.events)
 
 
 class _Media:
