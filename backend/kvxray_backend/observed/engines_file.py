@@ -84,4 +84,4 @@ def _beside(path: Path, entry: Entry) -> Entry:
 def _beginning_small(error: Exception) -> str:
     """What stands behind a colon; names stay as they are."""
     text = str(error)
-    return text if text[:2].isupper() else text[:1].lower() + text[1:]
+    return text if text[:2].isalpha() and text[:2].isupper() else text[:1].lower() + text[1:]
