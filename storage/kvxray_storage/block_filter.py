@@ -1,4 +1,5 @@
 """Which blocks a chunk touches, in a few hundred bytes: what lets a block's history skip chunks without reading them.
+Of an engine that tells of hashes only: which hashes, by ordinal.
 
     u1 shift | zstd of a bitmap, one bit for each 2^shift block ids
 
@@ -25,11 +26,10 @@ VALUE_IS_A_BLOCK: Final = kind_table(frozenset({Kind.BlockCopied, Kind.BlockMove
 
 
 def touched_blocks(columns: Columns) -> NDArray[np.uint32]:
-    """Block ids that the rows name, the sources of copies and moves included, as often as they do."""
-    of_blocks = np.repeat(~ROWS_ARE_HASHES[columns.kind], columns.n)
+    """Block ids (or hash ordinals) that the rows name, the sources of copies and moves included, as often as named."""
     has_value = HAS_VALUE[columns.kind]
     from_block = np.repeat(VALUE_IS_A_BLOCK[columns.kind[has_value]], columns.n[has_value])
-    return np.concatenate([columns.blk[of_blocks], columns.val[from_block].astype(np.uint32)])
+    return np.concatenate([columns.blk, columns.val[from_block].astype(np.uint32)])
 
 
 def encode_filter(blocks: NDArray[np.uint32]) -> bytes:

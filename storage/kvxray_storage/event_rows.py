@@ -117,6 +117,14 @@ class ChunkEvents:
         positions: I8 = self._begins[operation[rows]] + inside
         return positions
 
+    def positions_of_hashes(self, ordinals: NDArray[np.uint32]) -> I8:
+        """Residency events of these hashes."""
+        columns = self._columns
+        operation = np.repeat(np.arange(len(columns.kind)), columns.n)
+        rows = np.flatnonzero(ROWS_ARE_HASHES[columns.kind[operation]] & np.isin(columns.blk, ordinals))
+        positions: I8 = self._begins[operation[rows]] + rows - self._first_row[operation[rows]]
+        return positions
+
     def _rows_from(self, block: int) -> NDArray[np.bool_]:
         columns = self._columns
         found = np.zeros(len(columns.blk), bool)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 import sqlalchemy as sa
-from kvxray_engine.stream import snapshot
+from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.codec import BadMessage
 
 from kvxray_storage import models, pruning
@@ -22,6 +22,7 @@ from kvxray_storage.records import EpochKey
 from kvxray_storage.retention import Cut, Edge
 from kvxray_storage.retention_plan import OldRollups, Plan
 from kvxray_storage.signal_minutes import MINUTE_S, delete_minutes, oldest_quarter
+from kvxray_storage.state_kinds import dump_state, holds_a_state, load_state
 
 Run = Callable[[Sequence[Write]], None]
 """Runs short transactions as the writer, in order, and returns when all are durable. Raises what the first raises that
@@ -98,18 +99,20 @@ class Pruner:
     def _with_hashes(self, edge: Edge) -> bytes | None:
         """The keyframe at the edge with the bytes of its hashes; None where it needs none, or cannot be read."""
         frame = models.keyframe
-        query = sa.select(frame.c.state, frame.c.origin).where(*of_epoch(frame, edge.key), frame.c.seq == edge.seq)
+        query = sa.select(frame.c.state, frame.c.origin, frame.c.kind).where(
+            *of_epoch(frame, edge.key), frame.c.seq == edge.seq
+        )
         with self._database.reading() as connection:
-            row = connection.execute(query.where(frame.c.kind == "pool")).one_or_none()
-        # Of hashes every keyframe has the bytes.
+            row = connection.execute(query.where(holds_a_state())).one_or_none()
         if row is None or row.origin != "periodic":
             return None
         try:
-            state = snapshot.load(row.state)
+            state = load_state(row.kind, row.state)
         except BadMessage:
             return None
-        add_hashes(self._database, edge.key, state)
-        return snapshot.dump(state)
+        if isinstance(state, BlockMap):
+            add_hashes(self._database, edge.key, state)
+        return dump_state(state)
 
     def _spoken_of(self, key: EpochKey) -> set[str]:
         """Ids of requests that findings of the epoch name."""

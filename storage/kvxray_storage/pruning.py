@@ -14,6 +14,7 @@ from kvxray_storage.postings import holders_between
 from kvxray_storage.records import EpochKey
 from kvxray_storage.retention import Edge
 from kvxray_storage.row_sums import summed
+from kvxray_storage.state_kinds import holds_a_state
 
 CHUNKS_AT_ONCE: Final = 32
 ROWS_AT_ONCE: Final = 2_000
@@ -33,7 +34,7 @@ def begin_at(connection: sa.Connection, edge: Edge, state: bytes | None) -> None
     if edge.wire_seq is None:
         connection.execute(sa.delete(frame).where(*here))
     else:
-        at_edge = (*here, frame.c.seq == edge.seq, frame.c.wire_seq == edge.wire_seq, frame.c.kind == "pool")
+        at_edge = (*here, frame.c.seq == edge.seq, frame.c.wire_seq == edge.wire_seq, holds_a_state())
         if connection.execute(sa.select(frame.c.seq).where(*at_edge)).first() is None:
             raise EdgeIsGone
         # First what gives room, then what takes it.
@@ -87,7 +88,7 @@ def delete_keyframes(connection: sa.Connection, key: EpochKey, seqs: Iterable[in
     """Periodic ones only."""
     frame = models.keyframe
     for some in _slices(list(seqs), 500):
-        here = (*of_epoch(frame, key), frame.c.seq.in_(some), frame.c.kind == "pool", frame.c.origin == "periodic")
+        here = (*of_epoch(frame, key), frame.c.seq.in_(some), holds_a_state(), frame.c.origin == "periodic")
         connection.execute(sa.delete(frame).where(*here))
 
 

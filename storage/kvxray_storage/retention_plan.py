@@ -62,12 +62,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Epoch:
-    """An epoch of which chunks are left."""
+    """An epoch of which chunks are left. `numbers`: so many each of its events takes on the average, since those of
+    batches of hashes jump.
+    """
 
     key: EpochKey
     descriptor: str
     oldest_ns: int
     last_ns: int
+    numbers: int
 
 
 def make_plan(
@@ -113,12 +116,16 @@ def _sources(connection: sa.Connection, only: Collection[int] | None) -> dict[in
 
 def _epochs(connection: sa.Connection) -> list[_Epoch]:
     table = models.epoch
-    columns = (table.c.source_id, table.c.epoch, table.c.descriptor, table.c.started_ns)
-    query = sa.select(*columns, table.c.pruned_ns, table.c.last_ns).where(table.c.num_chunks > table.c.pruned_chunks)
+    columns = (
+        table.c.source_id, table.c.epoch, table.c.descriptor, table.c.started_ns, table.c.pruned_ns, table.c.last_ns,
+        table.c.first_seq, table.c.last_seq, table.c.num_events,
+    )  # fmt: skip
+    query = sa.select(*columns).where(table.c.num_chunks > table.c.pruned_chunks)
     return [
         _Epoch(
             EpochKey(row.source_id, row.epoch), row.descriptor,
             row.pruned_ns or 0, row.last_ns if row.last_ns is not None else row.started_ns,
+            max(1, ((row.last_seq or 0) - (row.first_seq or 0)) // max(1, row.num_events)),
         )
         for row in connection.execute(query)
     ]  # fmt: skip
@@ -211,9 +218,9 @@ def _thinned(connection: sa.Connection, epochs: list[_Epoch], now_ns: int) -> di
 
 def _interval(epoch: _Epoch) -> int:
     try:
-        return max(KEYFRAME_ROWS, read_descriptor(epoch.descriptor.encode()).num_blocks)
+        return epoch.numbers * max(KEYFRAME_ROWS, read_descriptor(epoch.descriptor.encode()).num_blocks)
     except BadMessage:
-        return KEYFRAME_ROWS
+        return epoch.numbers * KEYFRAME_ROWS
 
 
 def _old_rollups(connection: sa.Connection, rules: Rules, sources: Mapping[int, str], now_ns: int) -> list[OldRollups]:

@@ -52,6 +52,21 @@ def load_state(kind: str, data: bytes | memoryview) -> EitherState:
     return residency_snapshot.load(data) if kind == RESIDENCY else snapshot.load(data)
 
 
+def kind_of(state: EitherState) -> str:
+    """The kind of its keyframes."""
+    return RESIDENCY if isinstance(state, ResidencyMap) else POOL
+
+
+def load_told(data: bytes) -> EitherState:
+    """A state that says itself of what kind it is. Raises `BadMessage`."""
+    return load_state(RESIDENCY if data.startswith(residency_snapshot.MAGIC) else POOL, data)
+
+
+def dump_state(state: EitherState) -> bytes:
+    """As `load_told` reads it."""
+    return residency_snapshot.dump(state) if isinstance(state, ResidencyMap) else snapshot.dump(state)
+
+
 def lose_track(state: EitherState) -> None:
     """Something that changed it is not known: blocks may be anything since; of hashes nobody says that they went."""
     if isinstance(state, ResidencyMap):

@@ -40,12 +40,16 @@ def test_a_damaged_filter_hides_nothing():
     assert may_touch(b"\xff", 3)
 
 
-def test_sources_of_copies_count_and_hashes_do_not():
+def test_sources_of_copies_count():
     told = [
         Told(Kind.StepStarted),
         Told(Kind.BlockAllocated, blocks=(3, 4)),
         Told(Kind.BlockCopied, blocks=(5, 6), values=(17, 18)),
         Told(Kind.BlockFilled, blocks=(3,), values=(9,)),
-        Told(Kind.ResidencyStored, blocks=(40, 41), values=(-1, 40)),
     ]
     assert sorted(set(touched_blocks(Teller().tell(told).columns).tolist())) == [3, 4, 5, 6, 17, 18]
+
+
+def test_of_residency_events_the_hashes_count_and_their_parents_do_not():
+    told = [Told(Kind.StepStarted), Told(Kind.ResidencyStored, blocks=(40, 41), values=(7, 40))]
+    assert touched_blocks(Teller().tell(told).columns).tolist() == [40, 41]

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from kvxray_engine.stream.joining import EVENTS_OF_BATCH, can_join, join
 from kvxray_engine.stream.residency_map import ResidencyMap
 from kvxray_engine.stream.residency_snapshot import load
-from kvxray_engine.stream.schema import Kind
+from kvxray_engine.stream.schema import RESIDENCY_KINDS, Kind
 from kvxray_storage import epoch_fold, models
 from kvxray_storage.checking.residency_difference import residency_difference
 from kvxray_storage.database import open_database
@@ -18,6 +18,7 @@ from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.event_log import EventLog
 from kvxray_storage.history import block_history, epochs, events, gaps, tail
 from kvxray_storage.rebuild import rebuild
+from kvxray_storage.residency_history import hash_events
 from kvxray_storage.residency_travel import residency_at
 from kvxray_storage.time_travel import NotStored, seq_at_time
 from kvxray_storage.verify import verify
@@ -130,6 +131,17 @@ def test_every_event_has_its_number_and_pages_join(database, key, life):
 
 def test_hashes_are_no_blocks(database, key):
     assert block_history(database, key, 1, 10) == []
+
+
+def test_a_hash_has_the_events_that_name_it(database, key, life):
+    every = [row for row in events(database, key, 0, 10_000) if row.kind in RESIDENCY_KINDS]
+    for ordinal in (0, 17, 60, 200):
+        wanted = [row for row in reversed(every) if row.value == ordinal]
+        assert len(wanted) > 1
+        assert hash_events(database, key, [ordinal], 1000) == wanted
+        assert hash_events(database, key, [ordinal], 1000, wanted[1].seq) == wanted[1:]
+        assert hash_events(database, key, [ordinal], 1) == wanted[:1]
+    assert hash_events(database, key, [], 10) == []
 
 
 def test_time_finds_the_last_event_of_a_batch(database, key, life):

@@ -1,4 +1,4 @@
-"""Streams of hashes as recorded engines told them, on their way into the event log, and what a live fold has of them."""
+"""Streams of hashes as recorded engines told them, on their way into the event log, and what a live fold has then."""
 
 from __future__ import annotations
 

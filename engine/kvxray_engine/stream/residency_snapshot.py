@@ -32,7 +32,7 @@ MAX_ENTRIES: Final = 1 << 24
 MAX_NAMES: Final = 1 << 20
 """Of more, the newest are kept."""
 
-_MAGIC: Final = b"KVXR"
+MAGIC: Final = b"KVXR"
 _PREFIX: Final = struct.Struct("<4sB3xII")
 _SUM: Final = struct.Struct("<I")
 _MAX_HEAD_BYTES: Final = 64 << 20
@@ -71,7 +71,7 @@ def dump(state: ResidencyMap) -> bytes:
     columns = _packed(state.entries, ENTRY_COLUMNS) + _packed(state.hashes, _KEPT_OF_HASHES)
     compressor = zstandard.ZstdCompressor(level=1)
     head, body = compressor.compress(msgspec.msgpack.encode(_head_of(state, runs))), compressor.compress(columns)
-    prefix = _PREFIX.pack(_MAGIC, RESIDENCY_SNAPSHOT_VERSION, len(head), len(body))
+    prefix = _PREFIX.pack(MAGIC, RESIDENCY_SNAPSHOT_VERSION, len(head), len(body))
     return sealed(prefix, b"".join((head, body, *(run for _, run in runs))))
 
 
@@ -174,7 +174,7 @@ def _cut(view: memoryview) -> tuple[_Head, memoryview, memoryview]:
     if not start <= len(view) <= MAX_SNAPSHOT_BYTES:
         raise BadMessage(f"A snapshot of {len(view)} bytes is too short or too long.")
     magic, version, head_size, columns_size = _PREFIX.unpack_from(view)
-    if magic != _MAGIC or version != RESIDENCY_SNAPSHOT_VERSION:
+    if magic != MAGIC or version != RESIDENCY_SNAPSHOT_VERSION:
         raise BadMessage("The snapshot does not begin like one that this kvxray reads.")
     if start + head_size + columns_size > len(view):
         raise BadMessage("The snapshot ends early.")

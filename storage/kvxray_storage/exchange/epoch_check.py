@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kvxray_engine.stream.block_map import BlockMap
-from kvxray_engine.stream.codec import BadMessage, Message, decode_descriptor
+from kvxray_engine.stream.codec import BadMessage, Message
 
 from kvxray_storage.exchange.items import Framed, Item, Told
 from kvxray_storage.exchange.records import BadFile, EpochHead, Hole
+from kvxray_storage.state_kinds import RESIDENCY, EitherState, kind_of, lose_track, read_descriptor
 
 
 class EpochCheck:
@@ -16,7 +16,7 @@ class EpochCheck:
 
     def __init__(self, head: EpochHead) -> None:
         self._head = head
-        self._state: BlockMap | None = None
+        self._state: EitherState | None = None
         self._has_hole = False
 
     def take(self, item: Item) -> None:
@@ -29,16 +29,18 @@ class EpochCheck:
         elif isinstance(item, Hole):
             self._check_hole(item)
 
-    def _go_on_from(self, told: BlockMap) -> None:
+    def _go_on_from(self, told: EitherState) -> None:
         head, state = self._head, self._state
         if (told.source, told.incarnation) != (head.source, head.incarnation):
             raise BadFile("a state in it is not of its epoch")
         if state is None:
-            if told.descriptor != decode_descriptor(head.descriptor.encode()):
+            if told.descriptor != read_descriptor(head.descriptor.encode()):
                 raise BadFile("an epoch in it does not begin with the source that it says")
         elif told.next_wire_seq < state.next_wire_seq:
             raise BadFile("its parts are out of order")
-        elif told.next_wire_seq == state.next_wire_seq and not self._has_hole and not _is_same_pool(told, state):
+        elif kind_of(told) != kind_of(state):
+            raise BadFile("an epoch in it tells of blocks and of hashes")
+        elif told.next_wire_seq == state.next_wire_seq and not self._has_hole and not _is_same_source(told, state):
             raise BadFile("a state in it is of another source than the events before it")
         self._state, self._has_hole = told, False
 
@@ -55,7 +57,7 @@ class EpochCheck:
         if header.wire_seq < state.next_wire_seq or header.seq0 < state.next_seq:
             raise BadFile("its messages are out of order")
         if header.wire_seq > state.next_wire_seq:
-            state.forget()
+            lose_track(state)
             self._has_hole = True
         try:
             state.apply(message)
@@ -63,8 +65,10 @@ class EpochCheck:
             raise BadFile(f"an event in it contradicts what comes before ({str(error).rstrip('.')})") from error
 
 
-def _is_same_pool(told: BlockMap, state: BlockMap) -> bool:
+def _is_same_source(told: EitherState, state: EitherState) -> bool:
     mine, theirs = told.descriptor, state.descriptor
+    if kind_of(state) == RESIDENCY:
+        return mine == theirs
     return (mine.num_blocks, mine.block_size, mine.null_block) == (
         theirs.num_blocks, theirs.block_size, theirs.null_block,
     )  # fmt: skip

@@ -10,9 +10,8 @@ from typing import Annotated, Final
 import msgspec
 import numpy as np
 import zstandard
-from kvxray_engine.stream import snapshot
 from kvxray_engine.stream.block_map import BlockMap
-from kvxray_engine.stream.codec import BadMessage, Message, decode, decode_descriptor
+from kvxray_engine.stream.codec import BadMessage, Message, decode
 from kvxray_engine.stream.schema import Cause, Name
 
 from kvxray_storage.exchange.container import read_sections
@@ -31,6 +30,7 @@ from kvxray_storage.exchange.records import (
 )
 from kvxray_storage.histograms import NUM_BUCKETS
 from kvxray_storage.rollup_columns import COUNTERS, HISTOGRAMS, MAXIMA, VALUE_COLUMNS
+from kvxray_storage.state_kinds import EitherState, load_told, read_descriptor
 
 _PACKED: Final = msgspec.msgpack.Decoder(Annotated[list[bytes], msgspec.Meta(max_length=Bounds.messages)])
 _CAUSES: Final = [int(cause) for cause in Cause]
@@ -50,7 +50,7 @@ class Framed:
     """A frame, with the state in it, read."""
 
     frame: Frame
-    state: BlockMap
+    state: EitherState
 
 
 Item = FileHead | EpochHead | Framed | Told | Hole | Rollups | Findings | Bookmarks
@@ -77,7 +77,7 @@ def _item(section: Section, head: EpochHead | None) -> Item:
         assert head is not None
         return Told(_unpack(section, head))
     if isinstance(section, EpochHead):
-        decode_descriptor(section.descriptor.encode())
+        read_descriptor(section.descriptor.encode())
     elif isinstance(section, Frame):
         return Framed(section, _state(section))
     elif isinstance(section, Rollups):
@@ -95,8 +95,8 @@ def _unpack(section: Messages, head: EpochHead) -> list[Message]:
         header = message.header
         if header.type == "heartbeat" or (header.source, header.incarnation) != (head.source, head.incarnation):
             raise BadFile("a message in it is not of its epoch")
-        if header.type == "descriptor":
-            decode_descriptor(header.descriptor)
+        if header.type == "descriptor" or header.descriptor:
+            read_descriptor(header.descriptor)
         _check_names(header.names)
         if header.wire_seq < 0 or header.t0_wall_ns > LATEST_NS:
             raise BadFile("a message in it has no place or no time")
@@ -105,11 +105,11 @@ def _unpack(section: Messages, head: EpochHead) -> list[Message]:
     return messages
 
 
-def _state(frame: Frame) -> BlockMap:
-    state = snapshot.load(frame.state)
+def _state(frame: Frame) -> EitherState:
+    state = load_told(frame.state)
     if (state.next_seq, state.next_wire_seq) != (frame.seq, frame.wire_seq) or state.t_ns > LATEST_NS:
         raise BadFile("a state in it is of another moment than it says")
-    _check_names(state.requests.names.values())
+    _check_names((state.requests.names if isinstance(state, BlockMap) else state.names.names).values())
     return state
 
 

@@ -12,8 +12,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 import sqlalchemy as sa
 import zstandard
-from kvxray_engine.stream import snapshot
-from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.codec import BadMessage, Message, encode, encode_descriptor
 
 from kvxray_storage import models
@@ -37,6 +35,7 @@ from kvxray_storage.exchange.stretch import Exported, NothingThere, Stretch, mes
 from kvxray_storage.fold_rows import TABLES
 from kvxray_storage.history import sources
 from kvxray_storage.rollup_columns import VALUE_COLUMNS
+from kvxray_storage.state_kinds import EitherState, dump_state, holds_a_state, load_told
 
 ROWS_AT_ONCE: Final = 1_000
 EVENTS_AT_ONCE: Final = 4_096
@@ -81,12 +80,12 @@ def _write_epoch(file: KvxWriter, database: Database, stretch: Stretch, labels: 
     return num_events
 
 
-def _begin_epoch(file: KvxWriter, stretch: Stretch, labels: dict[str, str], state: BlockMap) -> None:
+def _begin_epoch(file: KvxWriter, stretch: Stretch, labels: dict[str, str], state: EitherState) -> None:
     """What its source was where the stretch begins, and the state there."""
     epoch, descriptor = stretch.epoch, encode_descriptor(state.descriptor).decode()
     head = (stretch.source, labels, epoch.epoch, epoch.incarnation, descriptor, epoch.started_ns, epoch.ended_ns)
     file.write(EpochHead(*head))
-    file.write(Frame(state.next_seq, state.next_wire_seq, state.t_ns, snapshot.dump(state)))
+    file.write(Frame(state.next_seq, state.next_wire_seq, state.t_ns, dump_state(state)))
 
 
 def _in_order(database: Database, stretch: Stretch) -> Iterator[Message | Hole | Frame]:
@@ -156,7 +155,7 @@ def _snapshots(database: Database, stretch: Stretch) -> Iterator[Frame]:
     """
     frame = models.keyframe
     query = sa.select(frame.c.seq, frame.c.wire_seq, frame.c.t_ns, frame.c.state).where(
-        *of_epoch(frame, stretch.epoch.key), frame.c.kind == "pool", frame.c.origin == "snapshot",
+        *of_epoch(frame, stretch.epoch.key), holds_a_state(), frame.c.origin == "snapshot",
         frame.c.seq > stretch.first, frame.c.seq <= stretch.last + 1,
     )  # fmt: skip
     ordered = query.order_by(frame.c.wire_seq, frame.c.seq).execution_options(stream_results=True, yield_per=1)
@@ -168,11 +167,11 @@ def _snapshots(database: Database, stretch: Stretch) -> Iterator[Frame]:
 
 def _of_its_epoch(state: bytes, stretch: Stretch) -> bytes:
     """An engine may call itself otherwise than it is called here."""
-    told = snapshot.load(state)
+    told = load_told(state)
     if (told.source, told.incarnation) == (stretch.source, stretch.epoch.incarnation):
         return state
     told.source, told.incarnation = stretch.source, stretch.epoch.incarnation
-    return snapshot.dump(told)
+    return dump_state(told)
 
 
 def _rollups(database: Database, stretch: Stretch, begin_ns: int, end_ns: int) -> Iterator[Rollups]:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 from kvxray_engine.errors import UserError
-from kvxray_engine.stream.codec import decode_descriptor, encode_descriptor
+from kvxray_engine.stream.codec import encode_descriptor
+from kvxray_engine.stream.residency_descriptor import following
 from kvxray_engine.stream.schema import Descriptor
 
 from kvxray_storage import models
@@ -36,6 +37,7 @@ from kvxray_storage.exchange.records import (
     StoredFinding,
 )
 from kvxray_storage.records import EpochKey
+from kvxray_storage.state_kinds import is_of_hashes, kind_of, read_descriptor
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +114,7 @@ class Importer:
         """The number is settled first, so that the log goes on with it."""
         name = self.rename(head.source)
         ended_ns = head.started_ns if head.ended_ns is None else head.ended_ns
-        descriptor = decode_descriptor(head.descriptor.encode())
+        descriptor = read_descriptor(head.descriptor.encode())
         text = encode_descriptor(descriptor).decode()
         row = {
             "epoch": head.epoch, "incarnation": head.incarnation, "descriptor": text,
@@ -152,15 +154,17 @@ class Importer:
             header = message.header
             self._handover.until_taken(partial(self.log.append, key, message))
             self._ended[key] = max(self._ended[key], header.t0_wall_ns)
-            if header.type == "descriptor":
-                self._descriptor = decode_descriptor(header.descriptor)
+            if header.descriptor:
+                descriptor, before = read_descriptor(header.descriptor), self._descriptor
+                self._descriptor = following(before, descriptor) if is_of_hashes(descriptor) else descriptor
 
     def _frame(self, key: EpochKey, framed: Framed) -> None:
         """Of another source than the events told, where those that told of the change are missing."""
         frame, descriptor = framed.frame, framed.state.descriptor
         if descriptor != self._descriptor:
             self._tell(descriptor)
-        self._handover.until_taken(partial(self.log.keyframe, key, frame.seq, frame.wire_seq, frame.t_ns, frame.state))
+        told = (key, frame.seq, frame.wire_seq, frame.t_ns, frame.state, kind_of(framed.state))
+        self._handover.until_taken(partial(self.log.keyframe, *told))
 
     def _take_back(self) -> None:
         # What waits still refers to them.

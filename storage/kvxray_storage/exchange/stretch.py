@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.codec import Message
 
 from kvxray_storage import models
@@ -16,6 +15,8 @@ from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.exchange.unjoining import unjoin
 from kvxray_storage.hash_tables import add_hashes
 from kvxray_storage.history import EpochRow
+from kvxray_storage.residency_travel import residency_at
+from kvxray_storage.state_kinds import EitherState, begin_state, is_of_hashes
 from kvxray_storage.time_travel import NotStored, state_at
 
 
@@ -55,17 +56,25 @@ def messages_of(database: Database, stretch: Stretch) -> Iterator[Message]:
                     yield message
 
 
-def state_before(database: Database, stretch: Stretch, first: Message) -> BlockMap:
+def state_before(database: Database, stretch: Stretch, first: Message) -> EitherState:
     """The state before its first message, with the bytes of its hashes; unknown where nothing tells it."""
-    header, key = first.header, stretch.epoch.key
+    header = first.header
     try:
-        state = state_at(database, key, header.seq0 - 1)
+        state = _state_at(database, stretch, header.seq0 - 1)
     except NotStored:
-        state = BlockMap(stretch.epoch.descriptor, known=False)
+        state = begin_state(stretch.epoch.descriptor, known=False)
         state.t_ns = header.t0_wall_ns
-    add_hashes(database, key, state)
     state.next_seq, state.next_wire_seq = header.seq0, header.wire_seq
     state.source, state.incarnation = stretch.source, stretch.epoch.incarnation
+    return state
+
+
+def _state_at(database: Database, stretch: Stretch, seq: int) -> EitherState:
+    key = stretch.epoch.key
+    if is_of_hashes(stretch.epoch.descriptor):
+        return residency_at(database, key, seq)
+    state = state_at(database, key, seq)
+    add_hashes(database, key, state)
     return state
 
 

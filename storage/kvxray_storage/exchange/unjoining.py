@@ -68,4 +68,5 @@ def _header(chunk: Chunk, at: int, here: dict[str, slice], columns: Columns) -> 
         req0=whole.req0 + here["names"].start,
         names=whole.names[here["names"]],
         hash0=whole.hash0 + here["hashes"].start,
+        descriptor=whole.descriptor if at == 0 else b"",
     )
