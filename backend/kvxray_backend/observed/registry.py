@@ -12,8 +12,8 @@ from kvxray_engine.errors import UserError
 from kvxray_storage.database import Database
 from kvxray_storage.event_log import EventLog
 
+from kvxray_backend.observed.bound_ports import check_can_listen
 from kvxray_backend.observed.engine import ObservedEngine
-from kvxray_backend.observed.listening import check_can_listen
 from kvxray_backend.observed.origin import Origin, check_origin
 from kvxray_backend.observed.problems import Problem, Problems
 from kvxray_backend.observed.ranks import ObservedRank
