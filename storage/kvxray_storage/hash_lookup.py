@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import sqlalchemy as sa
-from kvxray_engine.stream import snapshot
 from kvxray_engine.stream.codec import BadMessage
 
 from kvxray_storage import models
@@ -13,6 +12,7 @@ from kvxray_storage.chunk import decode_chunk
 from kvxray_storage.database import Database
 from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.records import EpochKey
+from kvxray_storage.state_kinds import holds_a_state, load_hashes
 
 
 def hashes_of(database: Database, key: EpochKey, ordinals: Iterable[int]) -> dict[int, bytes]:
@@ -63,11 +63,13 @@ def told_by_snapshots(connection: sa.Connection, key: EpochKey, ordinals: list[i
     found: dict[int, bytes] = {}
     if not ordinals:
         return found
-    query = sa.select(frame.c.state).where(*of_epoch(frame, key), frame.c.kind == "pool", frame.c.origin == "snapshot")
+    query = sa.select(frame.c.state, frame.c.kind).where(
+        *of_epoch(frame, key), holds_a_state(), frame.c.origin == "snapshot"
+    )
     with connection.execute(query.order_by(frame.c.seq).execution_options(stream_results=True, yield_per=1)) as result:
         for row in result:
             try:
-                table = snapshot.load_hashes(row.state)
+                table = load_hashes(row.kind, row.state)
             except BadMessage:
                 continue  # another one may tell
             told = ((ordinal, table.get(ordinal)) for ordinal in ordinals)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from kvxray_engine.stream import residency_snapshot, snapshot
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.codec import BadMessage, decode_descriptor
+from kvxray_engine.stream.hash_table import HashTable
 from kvxray_engine.stream.residency_descriptor import decode_residency_descriptor
 from kvxray_engine.stream.residency_map import ResidencyMap
 from kvxray_engine.stream.schema import Descriptor
@@ -50,6 +51,11 @@ def begin_state(descriptor: Descriptor, *, known: bool) -> EitherState:
 def load_state(kind: str, data: bytes | memoryview) -> EitherState:
     """What a keyframe of this kind holds. Raises `BadMessage`."""
     return residency_snapshot.load(data) if kind == RESIDENCY else snapshot.load(data)
+
+
+def load_hashes(kind: str, data: bytes) -> HashTable:
+    """Only the bytes of its hashes. Raises `BadMessage`."""
+    return residency_snapshot.load(data).hash_table if kind == RESIDENCY else snapshot.load_hashes(data)
 
 
 def kind_of(state: EitherState) -> str:

@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 from kvxray_engine.errors import UserError
 from kvxray_engine.stream.joining import EVENTS_OF_BATCH
+from kvxray_engine.stream.residency_snapshot import dump
 from kvxray_storage import epoch_fold, history, models
 from kvxray_storage.checking.residency_difference import residency_difference
 from kvxray_storage.database import open_database
@@ -82,6 +83,20 @@ def test_a_stretch_brings_the_state_before_it(database, stored, life, other, tmp
     [epoch] = history.epochs(other, "copy")
     assert [row.seq for row in events_of(other, epoch.key)] == [row.seq for row in events_of(database, stored, seq)]
     assert_tellable(other, epoch.key, life, first)
+    assert verify(other).faults == []
+
+
+def test_what_was_kept_from_its_middle_on_is_the_same_elsewhere(database, other, life, tmp_path):
+    begin, path = 100, tmp_path / "all.kvx"
+    header, before = life.told[begin].header, life.folds[begin - 1]
+    with EventLog(database, chunk_events=40) as log:
+        key = log.open_epoch("engine", {}, "life-1", before.descriptor, 1)
+        assert log.keyframe(key, header.seq0, header.wire_seq, before.t_ns, dump(before), "residency")
+        assert all(log.append(key, message) for message in life.told[begin:])
+    export_kvx(database, [stretch_of(database, key)], path, NOW_NS)
+    import_into(other, path)
+    [epoch] = history.epochs(other, "engine")
+    assert_tellable(other, epoch.key, life, begin)
     assert verify(other).faults == []
 
 

@@ -9,13 +9,14 @@ import pytest
 import sqlalchemy as sa
 from kvxray_engine.stream.joining import EVENTS_OF_BATCH, can_join, join
 from kvxray_engine.stream.residency_map import ResidencyMap
-from kvxray_engine.stream.residency_snapshot import load
+from kvxray_engine.stream.residency_snapshot import dump, load
 from kvxray_engine.stream.schema import RESIDENCY_KINDS, Kind
 from kvxray_storage import epoch_fold, models
 from kvxray_storage.checking.residency_difference import residency_difference
 from kvxray_storage.database import open_database
 from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.event_log import EventLog
+from kvxray_storage.hash_lookup import hashes_of
 from kvxray_storage.history import block_history, epochs, events, gaps, tail
 from kvxray_storage.rebuild import rebuild
 from kvxray_storage.residency_history import hash_events
@@ -229,6 +230,26 @@ def test_without_a_keyframe_of_the_engine_it_begins_with_the_first_batch(make_da
         assert all(log.append(key, message) for message in life.told)
         assert log.flush(20)
     assert_same(residency_at(database, key, last_seq(life.told[-1])), life.folds[-1])
+    database.close()
+
+
+def test_an_epoch_may_begin_with_what_was_told_before_it_was_kept(make_database_url):
+    life, begin = Life().hear_all(*EVENTFUL), 120
+    header, before = life.told[begin].header, life.folds[begin - 1]
+    database = open_database(make_database_url())
+    with EventLog(database, chunk_events=50) as log:
+        key = log.open_epoch("engine", {}, "life-1", before.descriptor, 1)
+        told = (header.seq0, header.wire_seq, before.t_ns, dump(before), "residency", dict(before.names.names))
+        assert log.keyframe(key, *told)
+        assert all(log.append(key, message) for message in life.told[begin:])
+        assert log.flush(20)
+    for at in range(begin, len(life.told), 20):
+        assert_same(residency_at(database, key, last_seq(life.told[at])), life.folds[at])
+    with pytest.raises(NotStored):
+        residency_at(database, key, last_seq(life.told[begin - 2]))
+    old = int(before.residents(0)[0])
+    assert hashes_of(database, key, [old]) == {old: before.hash_table.get(old)}
+    assert verify(database).faults == []
     database.close()
 
 

@@ -162,15 +162,16 @@ def _snapshots(database: Database, stretch: Stretch) -> Iterator[Frame]:
     with database.reading() as connection, connection.execute(ordered) as result:
         for row in result:
             with contextlib.suppress(BadMessage):
-                yield Frame(row.seq, row.wire_seq, row.t_ns, _of_its_epoch(row.state, stretch))
+                yield Frame(row.seq, row.wire_seq, row.t_ns, _of_its_place(row, stretch))
 
 
-def _of_its_epoch(state: bytes, stretch: Stretch) -> bytes:
-    """An engine may call itself otherwise than it is called here."""
-    told = load_told(state)
-    if (told.source, told.incarnation) == (stretch.source, stretch.epoch.incarnation):
-        return state
-    told.source, told.incarnation = stretch.source, stretch.epoch.incarnation
+def _of_its_place(frame: Any, stretch: Stretch) -> bytes:
+    """An engine may call itself otherwise than it is called here, and stand where the batch before ended."""
+    told = load_told(frame.state)
+    place = (stretch.source, stretch.epoch.incarnation, frame.seq, frame.wire_seq)
+    if (told.source, told.incarnation, told.next_seq, told.next_wire_seq) == place:
+        return bytes(frame.state)
+    told.source, told.incarnation, told.next_seq, told.next_wire_seq = place
     return dump_state(told)
 
 
