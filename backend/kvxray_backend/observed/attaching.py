@@ -135,10 +135,10 @@ class Attaching:
         self._engines.troubles.set({**wanted.problems, **failed}, self._clock.wall_ns())
 
     def _let_go(self, wanted: Wanted) -> None:
-        for engine in self._engines.all:
-            name = engine.spec.name
-            if wanted.specs.get(name) != (engine.spec, self._engines.origin_of(name)):
-                self._engines.detach(name)
+        watched = [(engine.spec.name, engine.spec) for engine in self._engines.all]
+        self._engines.detach_all(
+            [name for name, spec in watched if wanted.specs.get(name) != (spec, self._engines.origin_of(name))]
+        )
 
     def _take_up(self, wanted: Wanted) -> dict[str, str]:
         """By name, why it is not watched."""
