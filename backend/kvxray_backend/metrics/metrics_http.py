@@ -1,4 +1,4 @@
-"""GETs of metrics: nothing but what is configured, never more bytes than allowed, never longer than allowed."""
+"""Questions to web servers: nothing but what is configured, never more bytes than allowed, never longer than allowed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import httpx2
 
@@ -59,6 +59,7 @@ async def get_bytes(
     params: Mapping[str, str] | None = None,
     accept: str = "*/*",
     bad_request_too: bool = False,
+    method: Literal["GET", "POST"] = "GET",
 ) -> bytes:
     """The body of a 200; bad_request_too: of a 400 or 422 as well, where the server says in it what was wrong.
 
@@ -66,7 +67,7 @@ async def get_bytes(
     """
     try:
         async with asyncio.timeout(timeout_s):
-            request = http.stream("GET", url, params=params, headers={"accept": accept}, timeout=timeout_s)
+            request = http.stream(method, url, params=params, headers={"accept": accept}, timeout=timeout_s)
             async with request as response:
                 _refuse(response, max_bytes, {200, 400, 422} if bad_request_too else {200})
                 return await _capped(response, max_bytes)

@@ -18,16 +18,16 @@ from kvxray_backend.analysis.seed_mismatch import HashesByTokens
 from kvxray_backend.metrics.configuration import Configuration
 from kvxray_backend.metrics.scraper import MISSED_BEFORE_STALE, Scrape, ScrapeStatus
 from kvxray_backend.observed.engine_findings import EngineFindings, Unreadable
-from kvxray_backend.observed.event_thread import EventThread, Listener
+from kvxray_backend.observed.event_thread import EventThread
+from kvxray_backend.observed.hearing import check_address, listener_to
+from kvxray_backend.observed.listener import Consumer, Listener, Steps
 from kvxray_backend.observed.metrics_reading import MetricsReading
 from kvxray_backend.observed.rank_maker import RankMaker
 from kvxray_backend.observed.ranks import ObservedRank, ObservedRanks
 from kvxray_backend.observed.spec import ObserveSpec
 from kvxray_backend.observed.surroundings import Surroundings
-from kvxray_backend.observed.zmq_listener import Steps, ZmqListener, lines_of
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
 from kvxray_backend.sources.foreign.pages_and_events import tell_capacity
-from kvxray_backend.sources.foreign.token_chains import TokenChains
 
 Connection = Literal["waiting", "connected", "stale", "no_stream"]
 INSPECT_EVERY_S: Final = 0.5
@@ -63,17 +63,23 @@ class ObservedEngine:
         self._ranks = ObservedRanks(spec.name, RankMaker(spec, self._around, self.by_tokens))
         self._engine_findings = EngineFindings(spec.name, self._around.store)
         self._inspect_at_s = 0.0
-        self._listener: ZmqListener | None = None
+        self._listener: Listener | None = None
         self._thread: EventThread | None = None
         self._reading: Future[None] | None = None
         if spec.events:
-            lines_of(spec)
+            check_address(spec)
             self._thread = EventThread(spec.name, self._listen)
 
     @property
     def ranks(self) -> dict[str, ObservedRank]:
         """By name of the source, in the order in which they were first heard."""
         return self._ranks.by_name
+
+    @property
+    def trouble(self) -> str:
+        """Why no events can be heard, one sentence; empty: nothing is known to be wrong."""
+        listener = self._listener
+        return listener.trouble if listener is not None else ""
 
     def start(self) -> None:
         """Begins to listen and to read metrics."""
@@ -106,8 +112,8 @@ class ObservedEngine:
         self._engine_findings.take_over(still_open, self._clock.wall_ns())
 
     def _listen(self) -> Listener:
-        chains = TokenChains(self._around.digest_key)
-        self._listener = ZmqListener(self.spec, chains, self._around.turns, self._take, self._advance, self._let_go)
+        consumer = Consumer(self._take, self._advance, self._let_go)
+        self._listener = listener_to(self.spec, self._around, consumer)
         return self._listener
 
     def _take(self, steps: Steps) -> None:

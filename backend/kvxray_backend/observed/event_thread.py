@@ -8,22 +8,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
+
+from kvxray_backend.observed.listener import Listener
 
 AFTER_A_FAULT_S: Final = 1.0
 WAIT_S: Final = 0.1
 
 logger = logging.getLogger(__name__)
-
-
-class Listener(Protocol):
-    """One connection to an engine's events, for one thread."""
-
-    def turn(self, wait_s: float) -> None:
-        """Takes what has come and does what is due; waits up to `wait_s` for something to come."""
-
-    def close(self) -> None:
-        """Applies what is held, and lets go of everything."""
 
 
 class EventThread:

@@ -2,49 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
 
 from kvxray_engine.errors import UserError
 
 from kvxray_backend.observed.engine_findings import Unreadable
+from kvxray_backend.observed.listener import Consumer
 from kvxray_backend.observed.spec import ObserveSpec
-from kvxray_backend.sources.foreign.batch_steps import Step
 from kvxray_backend.sources.foreign.endpoint import Endpoint, of_ranks, parse_endpoint
 from kvxray_backend.sources.foreign.event_batches import decode_batch
-from kvxray_backend.sources.foreign.ordered_stream import Delivery, OrderedStream, Origin
+from kvxray_backend.sources.foreign.ordered_stream import OrderedStream
 from kvxray_backend.sources.foreign.replay_turns import ReplayTurns
 from kvxray_backend.sources.foreign.token_chains import TokenChains
 from kvxray_backend.sources.foreign.zmq_stream import ZmqStream
-
-STEPS_A_TURN: Final = 32
-"""Taken under the lock at once: who reads waits for no more than these."""
-
-Steps = Sequence[tuple[Origin, Step[Delivery]]]
 
 
 class ZmqListener:
     """From its making to `close`."""
 
-    def __init__(
-        self,
-        spec: ObserveSpec,
-        chains: TokenChains,
-        turns: ReplayTurns,
-        take: Callable[[Steps], object],
-        advance: Callable[[], object],
-        let_go: Callable[[], object],
-    ) -> None:
-        """take: gets the steps, few at a time. advance: called in every turn, whether something came or not. let_go:
-        called in the end. Raises `UserError` for an endpoint that cannot be.
-        """
-        self._take = take
-        self._advance = advance
-        self._let_go = let_go
+    def __init__(self, spec: ObserveSpec, chains: TokenChains, turns: ReplayTurns, consumer: Consumer) -> None:
+        """Raises `UserError` for an endpoint that cannot be."""
+        self._consumer = consumer
         self._stream = ZmqStream(lines_of(spec), topic_prefix=spec.topic.encode())
         self._ordered = OrderedStream(self._stream, partial(decode_batch, chains=chains), turns)
         self._stream.start()
+
+    @property
+    def trouble(self) -> str:
+        connections, addresses = self._stream.num_connections, self._stream.addresses
+        silent = [address for address, num in zip(addresses, connections, strict=True) if num == 0]
+        if not silent:
+            return ""
+        others = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
+        return f"There is no connection at {silent[0]}{others}."
 
     @property
     def unreadable(self) -> Unreadable:
@@ -57,19 +47,15 @@ class ZmqListener:
         return Unreadable(sum(malformed.values()) + num_unplaced + num_refused, reason)
 
     def turn(self, wait_s: float) -> None:
-        self._hand_on(self._ordered.next_steps(wait_s))
-        self._advance()
+        self._consumer.take_in_turns(self._ordered.next_steps(wait_s))
+        self._consumer.advance()
 
     def close(self) -> None:
         try:
-            self._hand_on(self._ordered.finish())
+            self._consumer.take_in_turns(self._ordered.finish())
         finally:
             self._stream.close()
-            self._let_go()
-
-    def _hand_on(self, steps: Steps) -> None:
-        for at in range(0, len(steps), STEPS_A_TURN):
-            self._take(steps[at : at + STEPS_A_TURN])
+            self._consumer.let_go()
 
 
 def lines_of(spec: ObserveSpec) -> list[tuple[Endpoint, Endpoint | None]]:

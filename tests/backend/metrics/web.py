@@ -33,6 +33,8 @@ def serving(answer: Answer) -> Iterator[Web]:
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
 
+        do_POST = do_GET
+
         def log_message(self, *_: object) -> None:
             pass
 

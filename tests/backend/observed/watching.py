@@ -54,10 +54,11 @@ def until(condition: Callable[[], Any]) -> Any:
 
 
 def num_cached(engine: ObservedEngine, source: str = "e") -> int:
-    """Blocks on the GPU, of group 0; 0 while the source was not heard."""
+    """Blocks anywhere; 0 while the source was not heard."""
     with engine.lock:
         rank = engine.ranks.get(source)
-        return len(rank.followed.fold.residents(0)) if rank is not None else 0
+        fold = rank.followed.fold if rank is not None else None
+        return sum(len(fold.residents(place)) for place in fold.places()) if fold is not None else 0
 
 
 def kinds(engine: ObservedEngine) -> list[str]:
