@@ -84,15 +84,23 @@ class Life:
         """Into the log, as a follower does: the state before the first message, then messages and gaps."""
         key = log.open_epoch("engine", {"team": "a"}, incarnation, self.descriptor, T0_NS)
         if begin == 0:
-            assert log.keyframe(key, 0, 0, T0_NS, self.begin, "residency", {})
-        for at, message in enumerate(self.told[begin:end], begin):
-            for before, first, last in self.gaps:
-                if before == at:
-                    assert log.gap(key, first, last, *numbers_of(first, last), T0_NS, "lost on the wire")
-            while not log.append(key, message):
-                assert log.flush(10)
+            self.begin_in(log, key)
+        for at in range(begin, len(self.told) if end is None else end):
+            self.tell(log, key, at)
         assert log.flush(20)
         return key
+
+    def begin_in(self, log: Any, key: Any) -> None:
+        """The state before the first message."""
+        assert log.keyframe(key, 0, 0, T0_NS, self.begin, "residency", {})
+
+    def tell(self, log: Any, key: Any, at: int) -> None:
+        """One message, after the gap before it."""
+        for before, first, last in self.gaps:
+            if before == at:
+                assert log.gap(key, first, last, *numbers_of(first, last), T0_NS, "lost on the wire")
+        while not log.append(key, self.told[at]):
+            assert log.flush(10)
 
     def _are_gone(self, ordinals: Any) -> Any:
         return self.fold.are_gone(ordinals)
