@@ -131,6 +131,10 @@ class EventView(Answer):
     value: int | None = Field(description="For kinds that have one: references after, slots written, source block.")
     a0: int = Field(description="First argument, as the kind defines it.")
     a1: int = Field(description="Second argument, as the kind defines it.")
+    hash: str | None = Field(default=None, description="The hash, in hexadecimal, of an event that tells of one.")
+    parent: str | None = Field(default=None, description="The hash before it in its chain, where that is known.")
+    medium: str | None = Field(default=None, description="As the engine calls it; all: a clear that names none.")
+    group: int | None = Field(default=None, description="Index of its group; null where the event names none.")
 
 
 class EventsView(Answer):

@@ -16,7 +16,7 @@ from kvxray_backend.observed.spec import Role
 from kvxray_backend.overview import Overview
 from kvxray_backend.overview_types import EngineView
 from kvxray_backend.residency.answers import MetricsStateView
-from kvxray_backend.residency.engine_signals import metrics_state
+from kvxray_backend.residency.engine_signals import NO_METRICS, metrics_view
 from kvxray_backend.residency.foreign_source import ForeignSource, find_foreign, of_blocks
 from kvxray_backend.residency.view import known_of
 
@@ -32,7 +32,6 @@ FIGURES: Final[dict[str, tuple[str, Unit]]] = {
 """What a line shows, by the names of the overview."""
 _OF_THE_ENGINE: Final = frozenset({"usage", "hit_rate", "running", "waiting"})
 """What metrics tell of all ranks together: every rank says the same."""
-NO_METRICS: Final = MetricsStateView(state="none", sentence="", last=None)
 _WORST_FIRST: Final[tuple[Certainty, ...]] = ("not_observable", "derived", "exact")
 
 
@@ -68,7 +67,7 @@ def _line_of_watched(overview: Overview, engine: ObservedEngine, views: Sequence
     known = [_known(overview, view.source) for view in views]
     origin = overview.backend.observed.origin_of(name)
     with engine.lock:
-        metrics = metrics_state(engine)
+        metrics = metrics_view(engine)
         num_findings = sum(finding.state == "open" for finding in engine.findings)
     line = _line(name, views, _figures(views), _least(known), origin, origin == "page", metrics)
     return line.model_copy(update={"num_findings": num_findings, "role": engine.spec.role})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from kvxray_backend.observed.spec import ObserveSpec
 from tests.backend.foreign.engine_rig import EngineRig
 from tests.backend.served import backend_of, serving, until
 
+# Of late: what is older than is kept is pruned when it is stored.
+T0 = float(round(time.time()) - 600)
+
 
 def stored(hashes: list[int], parent: int | None = None, medium: str = "GPU") -> dict[str, Any]:
     return {
@@ -29,7 +33,7 @@ def removed(*hashes: int, medium: str = "GPU") -> dict[str, Any]:
     return {"type": "BlockRemoved", "block_hashes": list(hashes), "medium": medium}
 
 
-def payload(*events: dict[str, Any], ts: float = 1.7e9) -> bytes:
+def payload(*events: dict[str, Any], ts: float = T0) -> bytes:
     return msgspec.msgpack.encode([ts, list(events), 0])
 
 
@@ -52,7 +56,7 @@ def _heard(http: TestClient) -> int | None:
 
 CHAINS = (
     payload(stored([1, 2, 3]), stored([10, 11], parent=3), stored([20], parent=2)),
-    payload(stored([30, 31]), removed(30), ts=1.7e9 + 10),
+    payload(stored([30, 31]), removed(30), ts=T0 + 10),
 )
 
 
@@ -80,7 +84,7 @@ def test_the_map_brings_parents_before_their_children(tmp_path: Path) -> None:
         body = http.get("/api/residency/map").content
         by_ordinal = {n: http.get("/api/residency/hash", params={"ordinal": n}).json()["hash"] for n in range(8)}
     magic, version, _, _, epoch, count, total, trees, last_s = struct.unpack_from("<4sBBHIIIId", body)
-    assert (magic, version, epoch, count, total, trees, last_s) == (b"KVXC", 1, 1, 7, 7, 2, 1.7e9 + 10)
+    assert (magic, version, epoch, count, total, trees, last_s) == (b"KVXC", 1, 1, 7, 7, 2, T0 + 10)
     assert len(body) == 32 + 7 * 24
     ordinals = np.frombuffer(body, "<u4", 7, 32)
     parents = np.frombuffer(body, "<u4", 7, 32 + 28)
@@ -143,7 +147,7 @@ def test_who_came_late_is_told_less_surely(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["state", "summary", "state/blocks", "blocks/1", "requests", "prefixes/00", "timeline"]
+    "path", ["state", "summary", "state/blocks", "blocks/1", "requests", "prefixes/00"]
 )
 def test_what_asks_for_blocks_is_told_where_to_ask(path: str, tmp_path: Path) -> None:
     with watched(tmp_path, *CHAINS) as http:
@@ -157,11 +161,12 @@ def test_an_engine_without_events_is_known_by_its_metrics_alone(tmp_path: Path) 
         spec = ObserveSpec(name="m", metrics="http://127.0.0.1:9/metrics")
         backend_of(http).observed.attach(spec, "page")
         told = http.get("/api/residency").json()
+        until(lambda: http.get("/api/residency").json()["metrics"]["state"] == "failing")
         (line,) = http.get("/api/engines").json()["engines"]
         map_answer = http.get("/api/residency/map")
         panels = {one["panel"]: one for one in http.get("/api/coverage").json()["panels"]}
     assert (told["kind"], told["state"], told["epoch"], told["places"]) == ("metrics", "no_stream", None, [])
     assert all(figure["value"] is None for figure in told["figures"].values())
-    assert (line["kind"], line["removable"], line["metrics"]["state"]) == ("metrics", True, "failing")
+    assert (line["kind"], line["removable"]) == ("metrics", True)
     assert map_answer.status_code == 409
     assert panels["cached_set"]["certainty"] == "not_observable"

@@ -5,17 +5,21 @@ One of a running backend.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from kvxray_engine.stream.residency_state import ResidencyState
 from kvxray_engine.stream.schema import Name
 
+from kvxray_backend.api_types import MomentView
 from kvxray_backend.backend import Backend
-from kvxray_backend.moments import Moment
+from kvxray_backend.moments import Moment, Point, iso_time
 from kvxray_backend.residency.answers import ResidencyHashView
+from kvxray_backend.residency.events import ToldEvents, events_until, newest_events
 from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource
 from kvxray_backend.residency.hash_view import HashQuestion, hash_view
 from kvxray_backend.residency.past import ResidencyPast
 from kvxray_backend.residency.present import PresentPictures, present
+from kvxray_backend.residency.steps import stepped
 
 
 class ResidencyDesk:
@@ -31,6 +35,29 @@ class ResidencyDesk:
         if moment.is_live and source.engine is not None:
             return present(self.backend, source, self._pictures)
         return self._past.at(source, moment)
+
+    def events_until(self, source: ForeignSource, moment: Moment, limit: int) -> ToldEvents | None:
+        """The last up to the moment; None where there is none. Raises `NotStored`."""
+        if moment.is_live:
+            return newest_events(self.backend, source, limit)
+        return events_until(self.backend, source, self._past.point_of(source.name, moment), limit)
+
+    def around(self, source: ForeignSource, epoch: int, moment: Moment) -> ForeignMoment:
+        """What is known of hashes of that epoch: now where it is followed, else at the moment, or in the end of it."""
+        if source.rank is not None and source.rank.epoch == epoch:
+            return self.at(source, Moment())
+        if not moment.is_live:
+            return self._past.at(source, moment)
+        return self._past.at(source, self._past.end_of(source.name, epoch))
+
+    def step(self, source: ForeignSource, moment: Moment, by: Literal["event", "step"], n: int) -> MomentView:
+        """The moment `n` events or batches away. Raises `NotStored`."""
+        point = self._past.point_of(source.name, moment)
+        key = self.backend.past.epoch(source.name, point.epoch).key
+        seq = stepped(self.backend.database, key, point.seq, by, n)
+        then = self._past.at(source, Moment(point=Point(point.epoch, seq)))
+        assert then.columns is not None, "it is stored"
+        return MomentView(at=then.at, time=iso_time(then.columns.t_ns), step=then.columns.step)
 
     def hash(self, source: ForeignSource, moment: Moment, question: HashQuestion) -> ResidencyHashView | None:
         """None: it is not known there. Raises `NotStored`."""

@@ -10,14 +10,12 @@ from kvxray_backend.overview_figures import not_told
 from kvxray_backend.overview_types import EngineView
 from kvxray_backend.overview_verdict import verdict_view
 from kvxray_backend.residency.answers import MetricsStateView
-from kvxray_backend.residency.engine_signals import metrics_state, signal_figures
+from kvxray_backend.residency.engine_signals import NO_METRICS, metrics_view, signal_figures
 from kvxray_backend.residency.figures import residency_figures
 from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource
 from kvxray_backend.residency.source_view import labels_of
 from kvxray_backend.sources.foreign.media import tier_of
 from kvxray_backend.told_findings import the_most_telling
-
-NO_METRICS = MetricsStateView(state="none", sentence="", last=None)
 
 
 def foreign_engine_view(moment: ForeignMoment) -> EngineView:
@@ -78,7 +76,7 @@ def _of_metrics(moment: ForeignMoment) -> tuple[dict[str, Figure], MetricsStateV
     if engine is None or moment.at != LIVE:
         return {}, NO_METRICS
     with engine.lock:
-        return signal_figures(engine), metrics_state(engine)
+        return signal_figures(engine), metrics_view(engine)
 
 
 def _labels(source: ForeignSource) -> dict[str, str]:

@@ -1,47 +1,47 @@
-"""What the metrics of a watched engine say now, as figures by the names of the overview; and how they are read."""
+"""What the metrics of a watched engine say now, by the names of the overview; and how their reading goes."""
 
 from __future__ import annotations
 
-from kvxray_backend.figure import Figure, Unit
-from kvxray_backend.metrics.hit_rates import hit_rate
+import time
+
+from kvxray_backend import overview_signals
+from kvxray_backend.figure import Figure
 from kvxray_backend.metrics.signals import SIGNALS
+from kvxray_backend.metrics.state import metrics_state
 from kvxray_backend.moments import iso_time_or_none
 from kvxray_backend.observed.engine import ObservedEngine
 from kvxray_backend.residency.answers import MetricsStateView
 
-WINDOW_S = 60.0
+NO_METRICS = MetricsStateView(state="none", sentence="", last=None)
 
 
-def signal_figures(engine: ObservedEngine | None) -> dict[str, Figure]:
-    """Call with the engine's lock held. Empty where no metrics are read."""
-    if engine is None or engine.watch is None or engine.watch.book.last_s is None:
-        return {}
-    book = engine.watch.book
-    found = hit_rate(book, "prefix", WINDOW_S)
-    told: dict[str, tuple[float | None, Unit]] = {
-        "used": (book.value("kv_usage"), "ratio"),
-        "hit_rate": (found.value if found else None, "ratio"),
-        "running": (book.value("requests_running"), "requests"),
-        "waiting": (book.value("requests_waiting"), "requests"),
-        "preemptions_per_s": (book.rate("preemptions", WINDOW_S), "per_second"),
-    }
-    return {name: Figure(value=value, unit=unit, certainty="derived") for name, (value, unit) in told.items()}
-
-
-def metrics_state(engine: ObservedEngine | None) -> MetricsStateView:
+def signal_figures(engine: ObservedEngine) -> dict[str, Figure]:
     """Call with the engine's lock held."""
-    if engine is None or not (engine.spec.metrics or engine.spec.prometheus):
-        return MetricsStateView(state="none", sentence="", last=None)
-    status = engine.metrics_status
-    last = iso_time_or_none(round(status.last_page_s * 1e9) if status.last_page_s else None)
-    if status.num_failures or status.last_page_s is None:
-        why = status.failure or "no page was read yet"
-        return MetricsStateView(state="failing", sentence=f"The metrics cannot be read: {why}", last=last)
-    return MetricsStateView(state="reading", sentence="", last=last)
+    if engine.watch is None:
+        return overview_signals.not_told()
+    return overview_signals.figures(engine.watch, time.time(), stale_after_s(engine))
 
 
-def told_signals(engine: ObservedEngine | None) -> frozenset[str]:
+def stale_after_s(engine: ObservedEngine) -> float:
+    """As many readings missed as make what was read last a thing of the past."""
+    return max(overview_signals.STALE_AFTER_S, 4 * engine.spec.every_s)
+
+
+def metrics_view(engine: ObservedEngine) -> MetricsStateView:
+    """Call with the engine's lock held."""
+    spec = engine.spec
+    told = metrics_state(
+        is_read=bool(spec.metrics or spec.prometheus),
+        status=engine.metrics_status,
+        every_s=spec.every_s,
+        now_s=time.time(),
+    )
+    last = iso_time_or_none(round(told.last_s * 1e9)) if told.last_s is not None else None
+    return MetricsStateView(state=told.state, sentence=told.sentence, last=last)
+
+
+def told_signals(engine: ObservedEngine) -> frozenset[str]:
     """Names of the signals that its metrics tell. Call with the engine's lock held."""
-    if engine is None or engine.watch is None:
+    if engine.watch is None:
         return frozenset()
-    return frozenset(name for name in SIGNALS if engine.watch.book.ways(name))
+    return frozenset(name for name in SIGNALS if engine.watch.book.is_told(name))

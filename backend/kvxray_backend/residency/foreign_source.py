@@ -74,8 +74,7 @@ def find_foreign(backend: Backend, name: str | None) -> ForeignSource | None:
     or there is none.
     """
     if name is None:
-        engines = backend.observed.all
-        return sources_of(engines[0])[0] if engines and not of_blocks(backend) else None
+        return next(iter(all_foreign(backend)), None) if not of_blocks(backend) else None
     found = backend.observed.rank(name)
     if found is not None:
         return ForeignSource(name, *found)
@@ -124,11 +123,6 @@ def findings_about(engine: ObservedEngine, source: str) -> tuple[Finding, ...]:
         for finding in engine.findings
         if finding.state == "open" and (finding.source in names or names & set(finding.subjects.sources))
     )
-
-
-def epoch_of(rank: ObservedRank) -> int:
-    """Its number in the event log; as long as it is not stored, how often the stream began."""
-    return rank.epoch if rank.epoch is not None else rank.followed.epoch
 
 
 def capacity_of(engine: ObservedEngine, rank: ObservedRank | None) -> int | None:

@@ -11,9 +11,10 @@ from kvxray_engine.stream.residency_map import ResidencyMap
 from kvxray_storage import history
 from kvxray_storage.epoch_facts import pruned_until
 from kvxray_storage.history import EpochRow
+from kvxray_storage.residency_travel import residency_at
 from kvxray_storage.time_travel import NotStored
 
-from kvxray_backend.backend import Backend
+from kvxray_backend.backend import COMMIT_WAIT_S, Backend
 from kvxray_backend.moments import Moment, Point, iso_time
 from kvxray_backend.residency.columns import columns_of
 from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource, capacity_of
@@ -59,8 +60,18 @@ class ResidencyPast:
         """The event that a moment stands for. Raises `NotStored`."""
         return self._point_of(source, moment)[0]
 
+    def end_of(self, source: str, epoch: int) -> Moment:
+        """The last moment of an epoch. Raises `NotStored`."""
+        last_seq = self._backend.past.epoch(source, epoch).last_seq
+        if last_seq is None:
+            raise NotStored(self._why_nothing(source))
+        return Moment(point=Point(epoch, last_seq))
+
     def _point_of(self, source: str, moment: Moment) -> tuple[Point, EpochRow]:
         rows = [row for row in history.epochs(self._backend.database, source) if row.last_seq is not None]
+        if self._may_wait(rows, moment):
+            self._backend.log.flush(COMMIT_WAIT_S)
+            rows = [row for row in history.epochs(self._backend.database, source) if row.last_seq is not None]
         if moment.is_live:
             if not rows:
                 raise NotStored(self._why_nothing(source))
@@ -70,12 +81,19 @@ class ResidencyPast:
         point = self._backend.past.point_of(source, moment)
         return point, self._backend.past.epoch(source, point.epoch)
 
+    def _may_wait(self, rows: list[EpochRow], moment: Moment) -> bool:
+        """Whether what has happened by then is perhaps not committed yet."""
+        if moment.is_live or self._backend.observed.all == []:
+            return False
+        if moment.point is not None:
+            last = rows[-1] if rows else None
+            return last is None or moment.point > Point(last.epoch, last.last_seq or 0)
+        return (moment.t_ns or 0) > self._backend.clock.wall_ns() - int(COMMIT_WAIT_S * 1e9)
+
     def _state(self, source: str, point: Point, row: EpochRow) -> tuple[ResidencyMap, ResidencyPicture]:
         with self._lock:
             kept = self._kept.get((source, point))
             if kept is None or time.monotonic() - kept[0] > KEEP_S:
-                from kvxray_storage.residency_travel import residency_at
-
                 fold = residency_at(self._backend.database, row.key, point.seq)
                 kept = time.monotonic(), fold, ResidencyPicture(columns_of(fold))
                 self._kept[source, point] = kept

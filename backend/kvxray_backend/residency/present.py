@@ -14,7 +14,7 @@ from kvxray_backend.backend import Backend
 from kvxray_backend.moments import LIVE
 from kvxray_backend.observed.engine import ObservedEngine, ObservedRank
 from kvxray_backend.residency.columns import ResidencyColumns, copied, in_order
-from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource, capacity_of, epoch_of, findings_about
+from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource, capacity_of, findings_about
 from kvxray_backend.residency.picture import ResidencyPicture
 
 KEEP_S: Final = 0.5
@@ -75,7 +75,7 @@ def present(backend: Backend, source: ForeignSource, pictures: PresentPictures) 
         findings = findings_about(engine, source.name)
         heard_ns = rank.followed.last_heard_ns if rank is not None else None
         capacity = capacity_of(engine, rank)
-        epoch = epoch_of(rank) if rank is not None else None
+        epoch = rank.epoch if rank is not None else None
     told = pictures.of(engine, rank) if rank is not None else None
     if told is not None and heard_ns is not None:
         # By the engine's clock: as long after its last event as we have waited since.

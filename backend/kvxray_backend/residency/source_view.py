@@ -12,7 +12,7 @@ from kvxray_backend.figure import Figure
 from kvxray_backend.moments import Point, iso_time_or_none
 from kvxray_backend.observed.engine import ObservedEngine, ObservedRank
 from kvxray_backend.past import span_of
-from kvxray_backend.residency.foreign_source import ForeignSource, epoch_of
+from kvxray_backend.residency.foreign_source import ForeignSource
 from kvxray_backend.views import descriptor_view, epoch_view
 
 
@@ -66,7 +66,7 @@ def _watched(
 ) -> SourceView:
     followed = rank.followed if rank is not None else None
     fold = followed.fold if followed is not None else None
-    epoch = epoch_of(rank) if rank is not None else None
+    epoch = rank.epoch if rank is not None else None
     last = str(Point(epoch, fold.next_seq - 1)) if fold is not None and epoch is not None and fold.next_seq else None
     times = followed.findings.times if followed is not None else None
     stale = tuple(one.id for one in engine.findings if one.kind == "stale_stream" and one.source == source.name)

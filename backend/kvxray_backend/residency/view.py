@@ -8,7 +8,7 @@ from kvxray_backend.coverage import Known
 from kvxray_backend.figure import Figure
 from kvxray_backend.moments import LIVE, iso_time_or_none
 from kvxray_backend.residency.answers import MetricsStateView, ResidencyView
-from kvxray_backend.residency.engine_signals import metrics_state, signal_figures, told_signals
+from kvxray_backend.residency.engine_signals import NO_METRICS, metrics_view, signal_figures, told_signals
 from kvxray_backend.residency.explanations import explanations
 from kvxray_backend.residency.figures import residency_figures, since_of
 from kvxray_backend.residency.foreign_source import ForeignMoment
@@ -60,21 +60,21 @@ def _beside(moment: ForeignMoment) -> tuple[dict[str, Figure], MetricsStateView,
     """What only the present has: metrics, and what is counted of the stream."""
     engine, rank = moment.source.engine, moment.source.rank
     if engine is None or moment.at != LIVE:
-        return {}, MetricsStateView(state="none", sentence="", last=None), Losses()
+        return {}, NO_METRICS, Losses()
     with engine.lock:
         times = rank.followed.findings.times if rank is not None else None
         losses = Losses(times["seq_gap"], times["late_batch"], times["unknown_or_partial_event"]) if times else Losses()
-        return signal_figures(engine), metrics_state(engine), losses
+        return signal_figures(engine), metrics_view(engine), losses
 
 
 def known_of(moment: ForeignMoment) -> Known:
     """What the coverage of a source follows from. Locks its engine for a moment."""
     engine, columns = moment.source.engine, moment.columns
     signals: frozenset[str] = frozenset()
-    metrics = MetricsStateView(state="none", sentence="", last=None)
+    metrics = NO_METRICS
     if engine is not None:
         with engine.lock:
-            signals, metrics = told_signals(engine), metrics_state(engine)
+            signals, metrics = told_signals(engine), metrics_view(engine)
     return Known(
         kind=moment.source.kind,
         is_heard=columns is not None,

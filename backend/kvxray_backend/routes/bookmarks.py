@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kvxray_backend.api_types import BookmarksView, BookmarkView
 from kvxray_backend.moments import Moment, Point, iso_time
-from kvxray_backend.routes.dependencies import BackendDep, SourceDep
+from kvxray_backend.residency.foreign_source import ForeignSource
+from kvxray_backend.routes.dependencies import AnySourceDep, BackendDep, DeskDep, name_of
 from kvxray_backend.routes.errors import ApiError
 
 router = APIRouter(tags=["bookmarks"])
@@ -29,25 +30,32 @@ class NewBookmark(BaseModel):
 
 
 @router.get("/bookmarks")
-def bookmarks(backend: BackendDep, source: SourceDep) -> BookmarksView:
+def bookmarks(backend: BackendDep, source: AnySourceDep) -> BookmarksView:
     """The bookmarks of a source, the newest moment first."""
-    found = stored.bookmarks(backend.database, source.live.source, MAX_BOOKMARKS)
+    found = stored.bookmarks(backend.database, name_of(source), MAX_BOOKMARKS)
     return BookmarksView(bookmarks=[_view(bookmark) for bookmark in found])
 
 
 @router.post("/bookmarks", status_code=201)
-def add(backend: BackendDep, source: SourceDep, bookmark: Annotated[NewBookmark, Body()]) -> BookmarkView:
+def add(
+    backend: BackendDep, desk: DeskDep, source: AnySourceDep, bookmark: Annotated[NewBookmark, Body()]
+) -> BookmarkView:
     """Marks a moment that is stored."""
     moment = Moment.parse(bookmark.at)
     if moment.is_live:
         raise ApiError(400, "Name the moment as EPOCH.SEQ or a time: the present moves on.")
-    name = source.live.source
+    name = name_of(source)
     if stored.count_bookmarks(backend.database, name) >= MAX_BOOKMARKS:
         raise ApiError(409, f"The source {name} has {MAX_BOOKMARKS} bookmarks already; remove some first.")
-    state = backend.past_at(source, moment)
-    point = Point.parse(state.at)
+    if isinstance(source, ForeignSource):
+        then = desk.at(source, moment)
+        at, at_ns = then.at, then.now_ns
+    else:
+        state = backend.past_at(source, moment)
+        at, at_ns = state.at, state.state_ns
+    point = Point.parse(at)
     made = stored.add_bookmark(
-        backend.database, name, point.epoch, point.seq, state.state_ns, bookmark.note, backend.clock.wall_ns()
+        backend.database, name, point.epoch, point.seq, at_ns, bookmark.note, backend.clock.wall_ns()
     )
     return _view(made)
 

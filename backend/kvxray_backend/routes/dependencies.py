@@ -51,6 +51,10 @@ def get_any_source(backend: BackendDep, source: SourceName = None) -> Source | F
 AnySourceDep = Annotated[Source | ForeignSource, Depends(get_any_source)]
 
 
+def name_of(source: Source | ForeignSource) -> str:
+    return source.name if isinstance(source, ForeignSource) else source.live.source
+
+
 def get_source(source: AnySourceDep) -> Source:
     if isinstance(source, ForeignSource):
         raise tells_no_blocks(source)

@@ -10,7 +10,11 @@ from kvxray_storage import history
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.api_types import FindingsView
-from kvxray_backend.routes.dependencies import BackendDep, MomentDep, SourceDep
+from kvxray_backend.backend import Backend, Source
+from kvxray_backend.moments import Moment
+from kvxray_backend.residency.desk import ResidencyDesk
+from kvxray_backend.residency.foreign_source import ForeignSource
+from kvxray_backend.routes.dependencies import AnySourceDep, BackendDep, DeskDep, MomentDep, name_of
 from kvxray_backend.stored_findings import finding_of
 
 router = APIRouter(tags=["findings"])
@@ -19,7 +23,8 @@ router = APIRouter(tags=["findings"])
 @router.get("/findings")
 def findings(
     backend: BackendDep,
-    source: SourceDep,
+    desk: DeskDep,
+    source: AnySourceDep,
     moment: MomentDep,
     state: Annotated[Literal["open", "ended", "all"], Query(description="open, ended or all.")] = "all",
     kind: Annotated[str | None, Query(max_length=80, description="Only those of this kind.")] = None,
@@ -29,21 +34,30 @@ def findings(
     they were stored.
     """
     if not moment.is_live:
-        then = backend.past_at(source, moment).findings if state != "ended" else ()
+        then = _open_at(backend, desk, source, moment) if state != "ended" else ()
         newest = sorted(_of_kind(then, kind), key=lambda finding: finding.time_ns, reverse=True)
         return FindingsView(findings=newest[:limit], total=len(newest))
-    current = {finding.id: finding for finding in _of_kind(source.live.findings, kind)}
+    current = {finding.id: finding for finding in _of_kind(_open_at(backend, desk, source, moment), kind)}
     found = list(current.values()) if state != "ended" else []
     total = len(found)
     if state != "open":
         # What is stored as open is open still, or has ended a moment ago and its row follows.
-        which = backend.database, source.live.source, "ended"
+        which = backend.database, name_of(source), "ended"
         stored = [finding_of(row) for row in history.findings(*which, limit, kind)]
         ended = [finding for finding in stored if finding.id not in current]
         found += ended
         total += history.num_findings(*which, kind) - (len(stored) - len(ended))
     found.sort(key=lambda finding: (finding.time_ns, finding.id), reverse=True)
     return FindingsView(findings=found[:limit], total=total)
+
+
+def _open_at(
+    backend: Backend, desk: ResidencyDesk, source: Source | ForeignSource, moment: Moment
+) -> tuple[Finding, ...]:
+    """What was open at a moment. Raises `NotStored`."""
+    if isinstance(source, ForeignSource):
+        return desk.at(source, moment).findings
+    return source.live.findings if moment.is_live else backend.past_at(source, moment).findings
 
 
 def _of_kind(findings: Iterable[Finding], kind: str | None) -> list[Finding]:

@@ -9,11 +9,13 @@ from typing import Final
 from fastapi import APIRouter, WebSocket, WebSocketDisconnect
 
 from kvxray_backend.backend import Backend
+from kvxray_backend.residency.foreign_source import find_foreign
 from kvxray_backend.routes.dependencies import find_source
 
 router = APIRouter()
 
 CLOSE_UNKNOWN_SOURCE: Final = 4404
+CLOSE_NO_BLOCKS: Final = 4409
 CLOSE_STARTING: Final = 1013
 
 
@@ -26,6 +28,10 @@ async def live(websocket: WebSocket, source: str | None = None) -> None:
         backend = getattr(websocket.app.state, "backend", None)
         if not isinstance(backend, Backend):
             await websocket.close(CLOSE_STARTING, "Starting or stopping; connect again.")
+            return
+        # Whether it is stored is asked of the database.
+        if await asyncio.to_thread(find_foreign, backend, source) is not None:
+            await websocket.close(CLOSE_NO_BLOCKS, "This source tells of no blocks: ask /api/residency.")
             return
         found = find_source(backend, source)
         if found is None:
