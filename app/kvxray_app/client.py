@@ -42,9 +42,12 @@ class Client:
         """
         return self._get("findings", source=source, state=state, limit=limit, **({"kind": kind} if kind else {}))
 
-    def events(self, source: str, limit: int, first: str | None = None) -> dict[str, Any]:
-        """Stored events from `first` (EPOCH.SEQ) on, or the newest ones: `{"events": [...], "next": EPOCH.SEQ}`."""
-        return self._get("events", source=source, limit=limit, **({"from": first} if first else {}))
+    def events(self, source: str, limit: int, first: str | None = None, at: str | None = None) -> dict[str, Any]:
+        """Stored events from `first` (EPOCH.SEQ) on, the last up to `at`, or the newest ones:
+        `{"events": [...], "next": EPOCH.SEQ}`.
+        """
+        asked = {"from": first, "at": at}
+        return self._get("events", source=source, limit=limit, **{name: told for name, told in asked.items() if told})
 
     def _get(self, path: str, **query: Any) -> dict[str, Any]:
         try:

@@ -1,6 +1,6 @@
 """Stored events from the newest backwards, with filters. Pure but for the `read` it is given.
 
-The API reads forwards from a place and knows no filters: here windows of it are read from the end, each whole.
+The API knows no filters: here windows of it are read from the end, each whole.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 Event = Mapping[str, Any]
 Read = Callable[[int, int], list[dict[str, Any]]]
-"""(first event number, limit) -> events of the epoch from there on, oldest first."""
+"""(event number, limit) -> events of the epoch from there on, or up to there, oldest first."""
 
 WINDOW = 1000
 LOOK_AT_MOST = 20_000
@@ -19,21 +19,23 @@ LOOK_AT_MOST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which events to find; the empty ones ask for nothing. request: a part of the id."""
+    """Which events to find; the empty ones ask for nothing. request, hash: a part of it."""
 
     kinds: frozenset[str] = frozenset()
     request: str = ""
     block: int | None = None
+    hash: str = ""
 
     @property
     def is_everything(self) -> bool:
-        return not self.kinds and not self.request and self.block is None
+        return not self.kinds and not self.request and self.block is None and not self.hash
 
     def fits(self, event: Event) -> bool:
         return (
             (not self.kinds or event["kind"] in self.kinds)
             and self.request in (event["request_id"] or "")
             and self.block in (None, event["block_id"])
+            and self.hash in (event.get("hash") or "")
         )
 
 
@@ -72,3 +74,19 @@ def search_back(read: Read, oldest: int, before: int, wanted: Wanted, limit: int
         found = found[:limit]
         upper = number_of(found[-1])
     return Found(found, upper, before - 1, upper <= oldest)
+
+
+def search_up_to(read: Read, before: int, wanted: Wanted, limit: int) -> Found:
+    """As `search_back`, where numbers leave gaps of any size: `read` gives the last events up to a number."""
+    found: list[dict[str, Any]] = []
+    upper, looked, is_all = before, 0, before <= 0
+    while not is_all and len(found) < limit and looked < LOOK_AT_MOST:
+        rows = read(upper - 1, WINDOW)
+        found += reversed([event for event in rows if wanted.fits(event)])
+        looked += len(rows)
+        is_all = len(rows) < WINDOW
+        upper = number_of(rows[0]) if rows else 0
+    if len(found) > limit:
+        found, is_all = found[:limit], False
+        upper = number_of(found[-1])
+    return Found(found, upper, before - 1, is_all)

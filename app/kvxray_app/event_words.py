@@ -30,6 +30,17 @@ def _lengths(event: Event) -> str:
     return f"{count(event['a0'])} prompt, {count(event['a1'])} output tokens"
 
 
+def _hash_words(event: Event) -> str:
+    """Where it is, and what it goes on from; of an event that does not tell, nothing."""
+    parent, medium, group = (event.get(name) for name in ("parent", "medium", "group"))
+    told = (
+        f"after {parent[:8]}…{parent[-4:]}" if parent else "",
+        medium or "",
+        "" if group is None else f"group {group}",
+    )
+    return " · ".join(part for part in told if part)
+
+
 _WORDS: dict[str, Callable[[Event], str]] = {
     "BlockReferenced": _references,
     "BlockDereferenced": _references,
@@ -43,6 +54,8 @@ _WORDS: dict[str, Callable[[Event], str]] = {
     "RequestFinished": _lengths,
     "RequestAborted": _lengths,
     "RequestFailed": _lengths,
+    "ResidencyStored": _hash_words,
+    "ResidencyRemoved": _hash_words,
     "StepCompleted": lambda event: f"{_plural(event['a1'], 'token')} computed",
 }
 
@@ -54,6 +67,10 @@ KINDS: tuple[str, ...] = (
     "RequestFinished", "RequestAborted", "RequestFailed", "LeaseChanged",
 )  # fmt: skip
 """Every kind of event, in the order of the schema (`kvxray_engine.stream.schema.Kind`)."""
+
+
+KINDS_OF_HASHES: tuple[str, ...] = ("ResidencyStored", "ResidencyRemoved", "CacheCleared", "StepStarted")
+"""Those that an engine which tells of hashes has."""
 
 
 def event_words(event: Event) -> str:

@@ -13,11 +13,15 @@ def live_page(source: str) -> str | None:
     return f"{urljoin(here, '.')}?source={quote(source, safe='')}" if here else None
 
 
-def moment_address(live: str, at: str, *, block: int | None = None, request: str | None = None) -> str:
-    """The moment `at` (EPOCH.SEQ), perhaps with a block or a request chosen. `live`: what `live_page` told."""
+def moment_address(
+    live: str, at: str, *, block: int | None = None, request: str | None = None, hash: str | None = None
+) -> str:
+    """The moment `at` (EPOCH.SEQ), perhaps with a block, a request or a hash chosen. `live`: what `live_page` told."""
     address = f"{live}&at={quote(at, safe='')}"
     if block is not None:
         address += f"&block={block}"
     if request is not None:
         address += f"&request={quote(request, safe='')}"
+    if hash is not None:
+        address += f"&hash={quote(hash, safe='')}"
     return address

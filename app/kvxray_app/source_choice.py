@@ -28,6 +28,10 @@ def lay_out_chosen(lay_out: Callable[[Shown], None]) -> None:
     lay_out(Shown.of(next(entry for entry in sources if entry["source"] == name)))
 
 
+SWITCHED = 6
+"""More sources than that are a list to search, not a row of buttons."""
+
+
 def choose_source(sources: list[dict[str, Any]]) -> str | None:
     """The name of the source to show; draws a switch only when there is a choice. None: there is none yet."""
     names = [entry["source"] for entry in sources]
@@ -35,9 +39,21 @@ def choose_source(sources: list[dict[str, Any]]) -> str | None:
     current = wanted if wanted in names else next(iter(names), None)
     if len(names) < 2:
         return current
-    chosen = st.segmented_control(
-        "Source", names, default=current, key="source-choice", label_visibility="collapsed", required=True
-    )
+    chosen = _switch(names, current)
     if chosen and chosen != wanted:
         st.query_params["source"] = chosen
     return chosen or current
+
+
+def _switch(names: list[str], current: str | None) -> str | None:
+    """What the reader chose; None where nothing is chosen yet."""
+    if len(names) <= SWITCHED:
+        switched: str | None = st.segmented_control(
+            "Source", names, default=current, key="source-choice", label_visibility="collapsed", required=True
+        )
+        return switched
+    at = names.index(current) if current in names else 0
+    chosen: str | None = st.selectbox(
+        "Source", names, index=at, key="source-list", label_visibility="collapsed", width=360
+    )
+    return chosen

@@ -32,14 +32,14 @@ def test_a_figure_is_a_number_an_em_dash_with_its_reason_or_says_that_it_is_not_
     page: Page, backend: ScriptedBackend
 ) -> None:
     mount(page, backend)
-    assert text(page, "[data-key=cached_blocks] .value") == "5"
-    assert text(page, "[data-key=cached_blocks] .second") == "1 of them maybe"
-    assert text(page, "[data-key=usage] .value") == "0.0%"
-    assert text(page, "[data-key=usage] .second") == "of 23 blocks"
-    assert text(page, "[data-key=hit_rate] .value") == "—"
-    assert "No value: No prompt was looked up lately." in tip_of(page, "[data-key=hit_rate]")
-    assert text(page, "[data-key=running] .value") == "not observable"
-    assert text(page, "[data-key=running] .second") == ""
+    assert text(page, "[data-figure=cached_blocks] .value") == "5"
+    assert text(page, "[data-figure=cached_blocks] .second") == "1 of them maybe"
+    assert text(page, "[data-figure=usage] .value") == "0.0%"
+    assert text(page, "[data-figure=usage] .second") == "of 23 blocks"
+    assert text(page, "[data-figure=hit_rate] .value") == "—"
+    assert "No value: No prompt was looked up lately." in tip_of(page, "[data-figure=hit_rate]")
+    assert text(page, "[data-figure=running] .value") == "not observable"
+    assert text(page, "[data-figure=running] .second") == ""
 
 
 def test_nothing_that_is_unknown_is_shown_as_a_number(page: Page, backend: ScriptedBackend) -> None:
@@ -58,9 +58,9 @@ def test_what_spoils_a_figure_is_marked_and_said(page: Page, backend: ScriptedBa
     found = {"id": "f", "kind": "seq_gap", "severity": "warning", "sentence": "12 batches were lost.", "epoch": 1}
     found |= {"seq0": 40, "seq1": 52, "time": "2026-01-01T00:01:00.000Z", "subjects": {"blocks": [], "requests": []}}
     mount(page, backend, figures=told, findings=[found], num_findings=1)
-    assert not page.evaluate("inside('residency', '[data-key=cached_blocks] .taint').hidden")
-    assert page.evaluate("inside('residency', '[data-key=usage] .taint').hidden")
-    assert "Spoiled by: 12 batches were lost." in tip_of(page, "[data-key=cached_blocks]")
+    assert not page.evaluate("inside('residency', '[data-figure=cached_blocks] .taint').hidden")
+    assert page.evaluate("inside('residency', '[data-figure=usage] .taint').hidden")
+    assert "Spoiled by: 12 batches were lost." in tip_of(page, "[data-figure=cached_blocks]")
 
 
 def test_two_numbers_that_rightly_differ_are_explained(page: Page, backend: ScriptedBackend) -> None:
@@ -87,7 +87,7 @@ def test_a_place_tells_what_is_certain_and_that_its_capacity_is_not_told(page: P
 def test_a_stale_engine_and_a_backend_that_does_not_answer_are_said(page: Page, backend: ScriptedBackend) -> None:
     mount(page, backend, state="stale", gaps=3)
     assert text(page, ".phase").startswith("Stale since")
-    assert page.evaluate("inside('residency', '[data-key=cached_blocks]').hasAttribute('data-old')")
+    assert page.evaluate("inside('residency', '[data-figure=cached_blocks]').hasAttribute('data-old')")
     assert page.evaluate("inside('residency', '.piece[data-alarm]').textContent") == "gaps 3"
     del backend.answers["residency"]
     wait_for(page, ".trouble", "There is no such thing. What is shown is of")

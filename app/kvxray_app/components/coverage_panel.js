@@ -11,7 +11,7 @@ export class CoveragePanel {
   constructor(certainties, tip, show) {
     Object.assign(this, { show });
     this.counts = el("span", { class: "counts" });
-    this.list = el("ul", { class: "coverage", tabindex: "0", "aria-label": "Panels" });
+    this.list = el("ul", { class: "coverage" });
     this.nothing = el("div", { class: "note" }, "Asking what this engine tells.");
     this.node = el(
       "section",
@@ -21,7 +21,7 @@ export class CoveragePanel {
       this.list,
     );
     for (const certainty of ORDER) {
-      const chip = el("span", { class: "chip", tabindex: "0", "data-certainty": certainty }, el("i", { class: "mark", "data-certainty": certainty }), `${WORDS[certainty]} `, el("b"));
+      const chip = el("span", { class: "chip", tabindex: "0", "data-is": certainty }, el("i", { class: "mark", "data-certainty": certainty }), `${WORDS[certainty]} `, el("b"));
       tip.describe(chip, () => [certainties[certainty]]);
       this.counts.append(chip);
     }
@@ -33,7 +33,7 @@ export class CoveragePanel {
     setAttribute(this.nothing, "hidden", panels.length > 0);
     setAttribute(this.counts, "hidden", !panels.length);
     for (const chip of this.counts.children)
-      setText(chip.lastChild, count(panels.filter(({ certainty }) => certainty === chip.dataset.certainty).length));
+      setText(chip.lastChild, count(panels.filter(({ certainty }) => certainty === chip.dataset.is).length));
     reconcile(
       this.list,
       [...panels].sort((a, b) => ORDER.indexOf(a.certainty) - ORDER.indexOf(b.certainty)),
@@ -52,7 +52,7 @@ export class CoveragePanel {
 
   #patch(node, { label, certainty, why, taints = [] }) {
     const [mark, what, reason] = node.children;
-    setAttribute(node, "data-certainty", certainty);
+    setAttribute(node, "data-is", certainty);
     setAttribute(mark, "data-certainty", certainty);
     setText(what.firstChild, label);
     setText(what.lastChild, WORDS[certainty] ?? certainty);

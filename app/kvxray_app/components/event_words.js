@@ -1,7 +1,10 @@
 // What an event says beyond its kind, in a few words; `event_words.py` says it alike (a browser test compares).
 // Meanings of value, a0 and a1 follow the table of event kinds in the docs.
 
-import { count, plural } from "./format.js";
+import { count, plural, shortHash } from "./format.js";
+
+const hashWords = ({ parent, medium, group }) =>
+  [parent && `after ${shortHash(parent)}`, medium, group == null ? "" : `group ${group}`].filter(Boolean).join(" · ");
 
 const WORDS = {
   BlockReferenced: (event) => `ref count ${event.value}`,
@@ -16,6 +19,8 @@ const WORDS = {
   RequestFinished: (event) => `${count(event.a0)} prompt, ${count(event.a1)} output tokens`,
   RequestAborted: (event) => `${count(event.a0)} prompt, ${count(event.a1)} output tokens`,
   RequestFailed: (event) => `${count(event.a0)} prompt, ${count(event.a1)} output tokens`,
+  ResidencyStored: hashWords,
+  ResidencyRemoved: hashWords,
   StepCompleted: (event) => `${plural(event.a1, "token")} computed`,
 };
 

@@ -37,18 +37,20 @@ export default function (component) {
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What a page shows: a source (None: the backend's first), its last moment (EPOCH.SEQ) where no engine goes on
-    telling it, so that there is only a past, and what it tells of: blocks (our own), hashes or metrics only.
+    telling it, so that there is only a past, what it tells of: blocks (our own), hashes or metrics only, and the engine
+    that it is a rank of.
     """
 
     source: str | None
     home: str | None = None
     kind: str = "blocks"
+    engine: str | None = None
 
     @classmethod
     def of(cls, source: dict[str, Any]) -> Self:
         """From an entry of /api/sources; one that is read from a file has no present."""
         home = source.get("last_seq") if source.get("state") == "past" else None
-        return cls(source["source"], home, source.get("kind", "blocks"))
+        return cls(source["source"], home, source.get("kind", "blocks"), source.get("engine"))
 
 
 def mount_live(name: str, shown: Shown, *, key: str, **data: Any) -> None:

@@ -43,7 +43,12 @@ class ResidencyScreen {
       parts
         ? el("div", { class: "wide-row" }, parts.map.node, parts.inspector.node)
         : el("p", { class: "how panel" }, `${residency.attach} `, attach, "  ·  ", signals),
-      el("div", { class: "low-row" }, ...(parts ? [parts.places.node] : []), this.coverage.node, ...(parts ? [parts.events.node] : [])),
+      el(
+        "div",
+        { class: "low-row" },
+        parts ? el("div", { class: "told" }, parts.places.node, parts.events.node) : null,
+        this.coverage.node,
+      ),
     );
     this.exits = [this.view.subscribe(this.requestDraw), onEscape(() => this.view.letGo())];
     this.#hook();

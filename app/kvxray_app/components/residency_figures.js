@@ -42,7 +42,7 @@ export class ResidencyFigures {
     };
     tile.node = el(
       "div",
-      { class: "tile", tabindex: "0", "data-key": words.key },
+      { class: "tile", tabindex: "0", "data-figure": words.key },
       el("div", { class: "label" }, el("span", {}, words.label), tile.mark, tile.taint),
       el("div", {}, tile.value, tile.unit),
       tile.second,
@@ -57,6 +57,7 @@ export class ResidencyFigures {
     const [text, unitText] = isUntold ? ["not observable", ""] : writtenFigure(figure);
     setText(value, text);
     setText(unit, unitText);
+    setAttribute(value, "data-certainty", figure?.certainty);
     setAttribute(node, "data-untold", isUntold);
     setAttribute(node, "data-old", isOld);
     setAttribute(mark, "data-certainty", figure?.value == null ? "none" : figure.certainty);

@@ -19,6 +19,7 @@ from kvxray_app.permalink import live_page, moment_address
 from kvxray_app.reader_zone import reader_zone
 from kvxray_app.source_choice import choose_source
 from kvxray_app.views.history_events import history_events
+from kvxray_app.views.history_hashes import history_hashes
 
 FINDINGS_SHOWN = 100
 FINDINGS_UNSCROLLED = 4
@@ -54,7 +55,11 @@ def _draw(backend: Client) -> None:
         _findings(backend, name, zone, live)
     with right:
         _epochs(source["epochs"], zone, live)
-    history_events(backend, name, source["epochs"], zone)
+    kind = source.get("kind", "blocks")
+    if kind == "metrics":
+        st.info("This engine tells no events. What its metrics told is on the page Signals.")
+    else:
+        (history_hashes if kind == "hashes" else history_events)(backend, name, source["epochs"], zone)
 
 
 def _zone_words(zone: tzinfo) -> str:

@@ -12,6 +12,7 @@ from kvxray_app.event_search import Found, Wanted, search_back
 from kvxray_app.event_words import KINDS, event_words
 from kvxray_app.formats import count, moment
 from kvxray_app.permalink import live_page, moment_address
+from kvxray_app.views.history_pages import pager, shown_before
 
 SHOWN = 200
 UNSCROLLED = 11
@@ -69,7 +70,7 @@ def _search(backend: Client, source: str, epoch: dict[str, Any], wanted: Wanted)
 
     newest = int(epoch["last_seq"].partition(".")[2])
     oldest = int((epoch["first_seq"] or ".0").partition(".")[2])
-    return search_back(read, oldest, st.session_state.get(_before(source), newest + 1), wanted, SHOWN)
+    return search_back(read, oldest, shown_before(_before(source), newest + 1), wanted, SHOWN)
 
 
 def _pager(source: str, epoch: int, found: Found, wanted: Wanted) -> None:
@@ -81,15 +82,7 @@ def _pager(source: str, epoch: int, found: Found, wanted: Wanted) -> None:
         words = f"Events {looked}, newest first."
     else:
         words = f"{count(len(found.events))} of the events {looked} fit."
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.caption(words, width="content")
-        st.button("Older", disabled=found.is_all, on_click=_show_before, args=(source, found.first), width="content")
-        is_newest = _before(source) not in st.session_state
-        st.button("Newest", disabled=is_newest, on_click=_show_newest, args=(source,), width="content")
-
-
-def _show_before(source: str, number: int) -> None:
-    st.session_state[_before(source)] = number
+    pager(_before(source), words, found)
 
 
 def _show_newest(source: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from kvxray_app.components.foreign_course import foreign_course
 from kvxray_app.components.health_line import health_line
 from kvxray_app.components.live_component import Shown
 from kvxray_app.components.time_bar import time_bar
@@ -20,6 +21,9 @@ def timelines_page() -> None:
 
 
 def _lay_out(shown: Shown) -> None:
+    if shown.kind != "blocks":
+        foreign_course(shown)
+        return
     with st.container(key="kx-head"):
         health_line(shown)
     timelines(shown)

@@ -1,0 +1,105 @@
+// The timelines of an engine that is watched from outside: small charts over one stretch, out of its events and its
+// metrics; and which there are not.
+
+import { el, setAttribute, setText } from "./elements.js";
+import { ForeignChart } from "./foreign_chart.js";
+import { CHARTS, askForStretch } from "./foreign_course_data.js";
+import { momentFor } from "./moment.js";
+import { defineComponent } from "./mount.js";
+import { pageUrl } from "./overview_links.js";
+import { applyTheme } from "./theme.js";
+import { Tip } from "./tip.js";
+
+const EVERY_MS = 5000;
+const SPANS = [
+  [600, "10 min"],
+  [3600, "1 h"],
+  [21_600, "6 h"],
+  [86_400, "24 h"],
+];
+const OF_BLOCKS = "Block states, fragmentation and leaks over time take an engine that tells of its blocks.";
+
+class ForeignCourse {
+  constructor(root, { source, home, kind, engine }) {
+    Object.assign(this, { root, about: { source, engine, isOfHashes: kind === "hashes" }, span: SPANS[0][0] });
+    this.tip = new Tip(root);
+    this.moment = momentFor(source, home);
+    const go = (ms) => location.assign(pageUrl("live", source, new Date(Math.floor(ms)).toISOString()));
+    this.charts = CHARTS.map((chart) => new ForeignChart(chart, this.tip, this.about.isOfHashes ? go : null));
+    this.spans = SPANS.map(([span, words]) => {
+      const label = `The last ${words}`;
+      return el("button", { class: "quiet-button", "aria-label": label, onclick: () => this.#setSpan(span) }, words);
+    });
+    this.words = el("span", { class: "muted", role: "status" });
+    const signals = el("a", { class: "link", href: pageUrl("signals", source) }, "All its signals");
+    this.lack = el("p", { class: "lack muted" });
+    const head = el("div", { class: "panel-head" }, el("h2", {}, "Timelines"), this.words, el("span", { class: "presses" }, ...this.spans, signals));
+    root.append(el("section", { class: "panel" }, head, this.lack), el("div", { class: "grid" }, ...this.charts.map(({ node }) => node)));
+    for (const { node } of this.charts) node.hidden = true;
+    this.onVisibility = () => this.#turn();
+    document.addEventListener("visibilitychange", this.onVisibility);
+    this.moment.writeAddress();
+    this.#turn();
+  }
+
+  close() {
+    document.removeEventListener("visibilitychange", this.onVisibility);
+    this.#rest();
+    this.moment.stopWriting();
+    this.tip.close();
+    this.root.replaceChildren();
+  }
+
+  #setSpan(span) {
+    this.span = span;
+    this.#turn();
+  }
+
+  #rest() {
+    clearTimeout(this.timer);
+    this.asking?.abort();
+  }
+
+  #turn() {
+    this.#rest();
+    this.spans.forEach((node, at) => setAttribute(node, "aria-pressed", String(SPANS[at][0] === this.span)));
+    if (!document.hidden) this.#ask();
+  }
+
+  async #ask() {
+    const asking = (this.asking = new AbortController());
+    const to = Date.now();
+    const stretch = { from: to - this.span * 1000, to };
+    const told = await askForStretch(this.about, stretch.from, to, asking.signal).catch(() => null);
+    if (asking !== this.asking || !told) return;
+    this.#draw(told, stretch);
+    this.timer = setTimeout(() => this.#turn(), EVERY_MS);
+  }
+
+  #draw(told, stretch) {
+    const untold = this.charts.filter((chart) => !chart.draw(told[chart.chart.from], stretch));
+    const names = untold.map(({ chart }) => chart.title.toLowerCase()).join(", ");
+    setText(this.words, untold.length === this.charts.length ? "Nothing was told in this stretch." : "");
+    const lines = [names && `Not told in this stretch: ${names}.`, OF_BLOCKS, ...told.problems];
+    setText(this.lack, lines.filter(Boolean).join(" "));
+  }
+}
+
+export const mount = defineComponent("foreign_course", (component) => {
+  let { source } = component.data;
+  const open = ({ parentElement, data }) => {
+    applyTheme(parentElement, data.palettes);
+    return new ForeignCourse(parentElement.querySelector(".kx"), data);
+  };
+  let course = open(component);
+  return {
+    update(next) {
+      applyTheme(next.parentElement, next.data.palettes);
+      if (next.data.source === source) return;
+      course.close();
+      source = next.data.source;
+      course = open(next);
+    },
+    destroy: () => course.close(),
+  };
+});

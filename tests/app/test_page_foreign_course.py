@@ -1,0 +1,98 @@
+"""The timelines of an engine that is watched from outside, in a browser: what was told, and what was not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.app.scripted_backend import ScriptedBackend, component_data
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., None]
+
+
+@pytest.fixture
+def show(page: Page) -> Open:
+    def mount(kind: str = "hashes") -> None:
+        data = component_data(kind=kind, home=None, engine="demo")
+        page.evaluate("data => mountComponent('foreign_course', data)", data)
+        page.wait_for_function("inside('foreign_course', '.lack').textContent !== ''")
+
+    return mount
+
+
+def now_s(page: Page) -> int:
+    return int(page.evaluate("Math.floor(Date.now() / 1000)"))
+
+
+def answer(page: Page, backend: ScriptedBackend, **signals: Any) -> None:
+    """Cached blocks over three buckets, a hole, and two more; and what metrics told over the same."""
+    end = now_s(page)
+    seconds = [end - 300 + 10 * at for at in (0, 1, 2, 10, 11)]
+    series = {"cached": [10, 20, 30, 20, 22], "allocations_per_s": [None] * 5, "evictions_per_s": [0.5] * 5}
+    backend.answers["course"] = {"t": seconds, "seconds": 10, "epoch": [1] * 5, "series": series}
+    told = {name: {"values": values, "more": {}} for name, values in signals.items()}
+    times = page.evaluate("at => at.map(second => new Date(second * 1000).toISOString())", seconds)
+    backend.answers["signals/course"] = {"engine": "demo", "step_s": 10, "times": times, "series": told}
+
+
+def shown(page: Page) -> list[str]:
+    found: list[str] = page.evaluate(
+        "[...inside('foreign_course', '.grid').children].filter(one => !one.hidden).map(one => one.dataset.chart)"
+    )
+    return found
+
+
+def test_what_was_told_is_drawn_with_its_holes_and_the_rest_is_named(
+    page: Page, backend: ScriptedBackend, show: Open
+) -> None:
+    answer(page, backend, kv_usage=[0.0, 0.0, 0.5, 0.0, 0.0], hit_rate=[None] * 5)
+    show()
+    page.wait_for_function("!inside('foreign_course', '[data-chart=cached]').hidden")
+    assert shown(page) == ["cached", "churn", "usage"]
+    path = page.evaluate("inside('foreign_course', '[data-chart=cached] .line').getAttribute('d')")
+    assert path.count("M") == 2  # what nobody told is no line
+    assert page.evaluate("inside('foreign_course', '[data-chart=usage] .highest').textContent") == "100.0%"
+    lack = page.evaluate("inside('foreign_course', '.lack').textContent")
+    assert lack.startswith("Not told in this stretch: prefix hit rate, requests, preemptions,")
+    readings = page.evaluate("inside('foreign_course', '[data-chart=churn] .readings').textContent")
+    assert "stored/s —" in readings
+    assert "removed/s 0.5" in readings
+
+
+def test_pointing_reads_a_moment_and_pressing_goes_there(page: Page, backend: ScriptedBackend, show: Open) -> None:
+    answer(page, backend)
+    show()
+    page.wait_for_function("!inside('foreign_course', '[data-chart=cached]').hidden")
+    box = page.evaluate(
+        "(({left, top, width}) => [left, top, width])"
+        "(inside('foreign_course', '[data-chart=cached] .plot').getBoundingClientRect())"
+    )
+    page.mouse.move(box[0] + box[2] * 0.54, box[1] + 40)  # the third bucket of a stretch of 600 s
+    page.wait_for_function("inside('foreign_course', '[data-chart=cached] .readings').textContent.includes('30')")
+    page.evaluate("inside('foreign_course', '[data-chart=cached] .plot').focus()")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/?source=demo&at=20*")
+
+
+def test_where_nothing_can_be_told_the_reason_is(page: Page, backend: ScriptedBackend, show: Open) -> None:
+    show("metrics")
+    page.wait_for_function("inside('foreign_course', '.lack').textContent.includes('There is no such thing.')")
+    assert shown(page) == []
+    assert "course" not in backend.asked
+    assert page.evaluate("inside('foreign_course', '.panel-head .muted').textContent").startswith("Nothing was told")
+    assert page.evaluate("inside('foreign_course', '.presses a').href") == f"{backend.url}/signals?source=demo"
+
+
+def test_another_stretch_is_asked_for(page: Page, backend: ScriptedBackend, show: Open) -> None:
+    answer(page, backend, kv_usage=[0.5] * 5)
+    show()
+    before = backend.asked.count("signals/course")
+    page.evaluate("[...inside('foreign_course', '.presses').children].at(1).click()")
+    page.wait_for_function("inside('foreign_course', '.presses button[aria-pressed=true]').textContent === '1 h'")
+    page.wait_for_timeout(500)
+    assert backend.asked.count("signals/course") == before + 1
