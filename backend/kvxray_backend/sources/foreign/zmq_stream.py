@@ -23,6 +23,9 @@ from kvxray_backend.sources.foreign.zmq_frames import MAX_FRAMES, BadFrames, End
 from kvxray_backend.sources.foreign.zmq_line import Ask, Line
 
 MAX_PUBLISHERS: Final = 1024
+SOCKETS_OF_LINE: Final = 6
+"""SUB, DEALER, and what tells of their connections, with some to spare for those that are dialled anew."""
+_LEAST_SOCKETS: Final = 1023
 _POLL_MS: Final = 500
 # Of one socket in a row: the others, and the end, must have their turn too.
 _IN_A_ROW: Final = 1000
@@ -51,8 +54,14 @@ class ZmqStream:
         self._hand_over = HandOver(max_bytes)
         self._owns_context = context is None
         self._context = zmq.Context() if context is None else context
+        if context is None:
+            self._context.set(zmq.MAX_SOCKETS, max(_LEAST_SOCKETS, SOCKETS_OF_LINE * len(lines)))
+        if self._owns_context:
+            # It has room for 1,023, and a line takes up to four, twice that while it is dialled anew.
+            self._context.set(zmq.MAX_SOCKETS, 8 * len(lines) + 1_023)
         self._poller = zmq.Poller()
         self._publishers: dict[tuple[int, bytes], Publisher] = {}
+        self._only_answered: dict[int, Publisher] = {}
         self._asks: deque[Ask] = deque()
         self._is_closing = False
         self._wake_in, self._wake_out = socket.socketpair()
@@ -83,6 +92,15 @@ class ZmqStream:
     def take(self, timeout_s: float, limit: int = 256) -> list[Item]:
         """What has come, in order; waits up to `timeout_s` for the first."""
         return self._hand_over.take(timeout_s, limit)
+
+    def interrupt(self) -> None:
+        """Whoever takes need not wait any more: the stream is about to be closed."""
+        self._hand_over.interrupt()
+
+    @property
+    def askable_lines(self) -> list[int]:
+        """Numbers of the lines that have a replay address."""
+        return [number for number, line in enumerate(self._lines) if line.replay is not None]
 
     def can_ask(self, publisher: Publisher) -> bool:
         return self._lines[publisher.line].replay is not None
@@ -168,7 +186,7 @@ class ZmqStream:
             self._hand_over.put_end(ReplayEnded(ask.publisher, ask.start, ask.num_dropped))
         else:
             ask = line.asked[0]
-            publisher = ask.publisher if reply.topic is None else self._publisher(number, reply.topic)
+            publisher = self._answering(number, ask, reply.topic)
             if not self._hand(publisher, reply, ask.start):
                 ask.num_dropped += 1
 
@@ -179,11 +197,22 @@ class ZmqStream:
         return self._hand_over.put(Heard(publisher, told.seq, told.payload, time.time_ns(), replay_start))
 
     def _publisher(self, line: int, topic: bytes) -> Publisher | None:
-        """None: there are too many already."""
+        """None: there are too many already. Older engines answer replay without their topic: the first topic heard on
+        a line where only such answers came is that of the same publisher.
+        """
         publisher = self._publishers.get((line, topic))
         if publisher is None and len(self._publishers) < MAX_PUBLISHERS:
-            publisher = self._publishers[line, topic] = Publisher(line, topic)
+            publisher = self._only_answered.pop(line, None) or Publisher(line, topic)
+            self._publishers[line, topic] = publisher
         return publisher
+
+    def _answering(self, line: int, ask: Ask, topic: bytes | None) -> Publisher | None:
+        if topic is not None:
+            return self._publisher(line, topic)
+        known = [one for (number, _), one in self._publishers.items() if number == line]
+        if not known and not ask.publisher.topic:
+            return self._only_answered.setdefault(line, ask.publisher)
+        return known[0] if len(known) == 1 and not ask.publisher.topic else ask.publisher
 
     def _receive(self, source: zmq.Socket[bytes]) -> list[bytes] | None:
         """None: nothing is there. Of a message with too many frames, the first few and one more."""
