@@ -40,9 +40,11 @@ def test_every_module_is_used() -> None:
 
 def test_nothing_reaches_beyond_the_origin() -> None:
     namespace = "http://www.w3.org/2000/svg"
+    examples = "http://HOST"  # what the attach form shows in its empty fields
     for path in APP.rglob("*"):
         if path.suffix in {".js", ".css", ".svg", ".py", ".toml"}:
             text = path.read_text("utf-8").replace(namespace, "").replace("http://{host}", "")
+            text = text.replace(examples, "")
             assert not re.search(r"(https?|wss?)://", text), path
 
 

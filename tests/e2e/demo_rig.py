@@ -50,6 +50,11 @@ class DemoRig:
         self._start("serve", "--port", "0", "--source", self.source)
         self._find_address()
 
+    def start_alone(self) -> None:
+        """Backend and page that follow nobody yet."""
+        self._start("serve", "--port", "0")
+        self._find_address()
+
     def start_replay(self, file: Path) -> None:
         """Backend and page on a file of history alone."""
         self._start("replay", str(file), "--port", "0")
