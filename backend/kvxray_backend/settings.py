@@ -26,8 +26,9 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict, Settin
 
 from kvxray_backend.base_path import OWN_FOLDERS
 from kvxray_backend.loopback import is_loopback
-from kvxray_backend.observed.entries import EntryField
+from kvxray_backend.observed.entries import Entry, read_entry
 from kvxray_backend.observed.spec import ObserveSpec
+from kvxray_backend.observed.target_list import TargetList
 from kvxray_backend.quantities import parse_age, parse_size
 from kvxray_backend.source_name import is_source_name
 
@@ -79,6 +80,16 @@ class SourceSpec(BaseModel):
         return url.rstrip("/") if url else None
 
 
+def _engine_setting(raw: Any) -> Entry:
+    try:
+        return read_entry(raw)
+    except UserError as error:
+        raise UserError(f"Mend KVXRAY_ENGINES: {error}") from error
+
+
+EngineSetting = Annotated[ObserveSpec | TargetList, BeforeValidator(_engine_setting)]
+
+
 class Settings(BaseSettings):
     """The settings of one backend process."""
 
@@ -110,7 +121,7 @@ class Settings(BaseSettings):
         default=(),
         description="Engines to follow, as a JSON list of {name, events, replay, api}.",
     )
-    engines: tuple[EntryField, ...] = Field(
+    engines: tuple[EngineSetting, ...] = Field(
         default=(),
         description="Engines of others to watch, as a JSON list of what docs/attach.md describes.",
     )

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from kvxray_backend.loopback import is_loopback
+from kvxray_backend.observed.spec import ObserveSpec
+from kvxray_backend.observed.target_list import TargetList
 from kvxray_backend.settings import Settings, SourceSpec, load_settings
 from kvxray_engine.errors import UserError
 
@@ -115,3 +117,34 @@ def test_every_setting_is_described() -> None:
 
 def test_the_token_does_not_show_when_settings_are_printed() -> None:
     assert "secret" not in repr(load_settings(token="secret"))
+
+
+def test_engines_of_others_and_files_of_them_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVXRAY_ENGINES", '[{"name": "a", "events": "tcp://h:5557"}, {"file_sd": "t.json"}]')
+    monkeypatch.setenv("KVXRAY_OBSERVE", "one.yaml, two.json,")
+    settings = load_settings()
+    assert settings.observe == (Path("one.yaml"), Path("two.json"))
+    assert settings.engines == (ObserveSpec(name="a", events="tcp://h:5557"), TargetList(file_sd="t.json"))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "Write KVXRAY_ENGINES as a JSON list of engines, as in docs/attach.md."),
+        ("{}", "Mend KVXRAY_ENGINES: input should be a valid tuple."),
+        (
+            '[{"name": "a"}]',
+            "Mend KVXRAY_ENGINES: Nothing of a could be seen: say where its events are, or its metrics, or both.",
+        ),
+        ('[{"events": "tcp://h:1"}]', "Mend KVXRAY_ENGINES: Mend name: it is missing."),
+        (
+            '[{"name": "a", "events": "tcp://h:1"}, {"name": "a", "events": "tcp://h:2"}]',
+            "Give every engine a name of its own, among those of KVXRAY_SOURCES too.",
+        ),
+    ],
+)
+def test_a_bad_list_of_engines_is_one_sentence(monkeypatch: pytest.MonkeyPatch, text: str, sentence: str) -> None:
+    monkeypatch.setenv("KVXRAY_ENGINES", text)
+    with pytest.raises(UserError) as refusal:
+        load_settings()
+    assert str(refusal.value) == sentence

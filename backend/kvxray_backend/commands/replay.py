@@ -31,8 +31,9 @@ def run(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, leave)
     with _own_folder() as folder:
         settings = load_settings(
-            database_url=f"sqlite:///{folder}/kvxray.db", sources=(), retention_age=None, retention_size=None, **chosen
-        )
+            database_url=f"sqlite:///{folder}/kvxray.db", sources=(), engines=(), observe=(), retention_age=None,
+            retention_size=None, **chosen,
+        )  # fmt: skip
         _fill(settings, options.file)
         return serve(settings, announce="kvxray replay")
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator
+from typing import Any
 
 from kvxray_backend.observed.spec import BadSpec, ObserveSpec, read_model, read_spec
 from kvxray_backend.observed.target_list import TargetList
@@ -20,10 +18,6 @@ def read_entry(raw: Any) -> Entry:
     if isinstance(raw, Mapping) and "file_sd" in raw:
         return read_model(TargetList, raw)
     return read_spec(raw)
-
-
-EntryField = Annotated[ObserveSpec | TargetList, BeforeValidator(read_entry)]
-"""As a field of a model."""
 
 
 def check_names(entries: list[ObserveSpec]) -> None:

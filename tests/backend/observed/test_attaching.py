@@ -34,11 +34,17 @@ def names(http) -> list[str]:
 
 
 def heard(http, name: str) -> int:
-    """Epochs and batches are B's to count; here it is enough that something was folded."""
+    """Hashes that were folded; 0 while nothing was heard."""
     engine = backend_of(http).observed.get(name)
     with engine.lock:
         rank = engine.ranks.get(name)
         return len(rank.followed.fold.residents(0)) if rank is not None else 0
+
+
+def epoch_of(http, name: str) -> int:
+    engine = backend_of(http).observed.get(name)
+    with engine.lock:
+        return engine.ranks[name].epoch
 
 
 def test_engines_of_a_file_are_watched_from_the_start(tmp_path, rigs):
@@ -59,12 +65,14 @@ def test_a_change_of_one_engine_leaves_the_other_alone(tmp_path, rigs):
             rig.wait_for_subscriber()
             rig.publish(2)
         until(lambda: heard(http, "east") == heard(http, "west") == 2)
+        epoch = epoch_of(http, "east")
         untouched, touched = (backend_of(http).observed.get(name) for name in ("east", "west"))
         write(file, entry("east", east), entry("west", moved))
         until(lambda: backend_of(http).observed.get("west") not in (None, touched))
         east.publish(1)
         until(lambda: heard(http, "east") == 3)
         assert backend_of(http).observed.get("east") is untouched
+        assert epoch_of(http, "east") == epoch == 1
         assert heard(http, "west") == 0
         moved.wait_for_subscriber()
         moved.publish(1)
