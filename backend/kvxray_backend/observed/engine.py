@@ -81,6 +81,12 @@ class ObservedEngine:
         listener = self._listener
         return listener.trouble if listener is not None else ""
 
+    @property
+    def num_dropped(self) -> int:
+        """Batches that came faster than they were understood, since the stream was joined."""
+        listener = self._listener
+        return listener.num_dropped if listener is not None else 0
+
     def start(self) -> None:
         """Begins to listen and to read metrics."""
         self._take_over()

@@ -13,7 +13,8 @@ from typing import Final
 from kvxray_backend.observed.listener import Listener
 
 AFTER_A_FAULT_S: Final = 1.0
-WAIT_S: Final = 0.1
+WAIT_S: Final = 0.5
+"""What comes is taken at once; only what time alone brings waits for so long."""
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,7 @@ class EventThread:
         """listen: makes a connection; called in the thread, again after each fault."""
         self._engine = engine
         self._listen = listen
+        self._listener: Listener | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"kvxray-observe-{engine}", daemon=True)
 
@@ -33,6 +35,9 @@ class EventThread:
 
     def close(self) -> None:
         self._stopping.set()
+        listener = self._listener
+        if listener is not None:
+            listener.wake()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
@@ -45,8 +50,10 @@ class EventThread:
                 self._stopping.wait(AFTER_A_FAULT_S)
 
     def _follow(self, listener: Listener) -> None:
+        self._listener = listener
         try:
             while not self._stopping.is_set():
                 listener.turn(WAIT_S)
         finally:
+            self._listener = None
             listener.close()

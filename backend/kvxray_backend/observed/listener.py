@@ -18,7 +18,7 @@ Steps = Sequence[tuple[Origin, Step[Delivery]]]
 
 class Listener(Protocol):
     """One connection to an engine's events, for one thread. `trouble`: why nothing can be heard, empty: nothing is
-    known to be wrong.
+    known to be wrong. `num_dropped`: batches that came faster than they were understood.
     """
 
     @property
@@ -27,8 +27,14 @@ class Listener(Protocol):
     @property
     def unreadable(self) -> Unreadable: ...
 
+    @property
+    def num_dropped(self) -> int: ...
+
     def turn(self, wait_s: float) -> None:
         """Takes what has come and does what is due; waits up to `wait_s` for something to come."""
+
+    def wake(self) -> None:
+        """No turn waits any more; may be called from another thread."""
 
     def close(self) -> None:
         """Applies what is held, and lets go of everything."""

@@ -6,6 +6,7 @@ So nothing is asked twice, and what was answered is taken whole. A server that d
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import Final
 
@@ -38,6 +39,7 @@ class PulledListener:
         self.trouble = ""
         self._url = spec.events
         self._consumer = consumer
+        self._woken = threading.Event()
         self._events = TrtllmEvents(chains)
         self._intake = BatchIntake()
         self._num_bad = 0
@@ -51,14 +53,21 @@ class PulledListener:
         num = self._num_bad + self._intake.num_unplaced
         return Unreadable(num, "It is no event as TensorRT-LLM tells it.")
 
+    @property
+    def num_dropped(self) -> int:
+        return 0  # what is not asked for waits where it is
+
     def turn(self, wait_s: float) -> None:
         now_s = time.monotonic()
         if now_s >= self._ask_at_s:
             self._ask()
             self._ask_at_s = now_s + min(EVERY_S * (1 << min(self._num_failures, 16)), LONGEST_S)
         else:
-            time.sleep(min(wait_s, self._ask_at_s - now_s))
+            self._woken.wait(min(wait_s, self._ask_at_s - now_s))
         self._consumer.advance()
+
+    def wake(self) -> None:
+        self._woken.set()
 
     def close(self) -> None:
         try:

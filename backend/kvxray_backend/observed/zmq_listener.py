@@ -24,7 +24,7 @@ class ZmqListener:
         """Raises `UserError` for an endpoint that cannot be."""
         self._consumer = consumer
         self._stream = ZmqStream(lines_of(spec), topic_prefix=spec.topic.encode())
-        self._ordered = OrderedStream(self._stream, partial(decode_batch, chains=chains), turns)
+        self._ordered = OrderedStream(self._stream, partial(decode_batch, chains=chains), turns, asks_at_once=True)
         self._stream.start()
 
     @property
@@ -46,9 +46,16 @@ class ZmqListener:
             reason = "There are more publishers and ranks than are told apart."
         return Unreadable(sum(malformed.values()) + num_unplaced + num_refused, reason)
 
+    @property
+    def num_dropped(self) -> int:
+        return self._stream.num_dropped
+
     def turn(self, wait_s: float) -> None:
         self._consumer.take_in_turns(self._ordered.next_steps(wait_s))
         self._consumer.advance()
+
+    def wake(self) -> None:
+        self._stream.interrupt()
 
     def close(self) -> None:
         try:

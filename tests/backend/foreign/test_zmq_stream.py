@@ -91,7 +91,10 @@ def test_batches_arrive_as_they_were_sent() -> None:
             (seq, payload_of(seq)) for seq in range(3)
         ]
         assert {item.publisher for item in items} == {Publisher(0, b"kv-events")}
-        assert stream.num_connections == [1]
+        deadline = time.monotonic() + PATIENCE_S
+        while stream.num_connections != [1]:
+            assert time.monotonic() < deadline, "nobody counted the connection"
+            time.sleep(0.01)
 
 
 def test_an_engine_that_dials_out_is_listened_for() -> None:

@@ -74,6 +74,7 @@ class HandOver:
         self._bytes = {False: 0, True: 0}
         self._items: deque[Item] = deque()
         self._dropping: dict[Publisher, Dropped] = {}  # by publisher, the one that its next drop would only lengthen
+        self._is_interrupted = False
         self._changed = threading.Condition()
 
     def put(self, heard: Heard) -> bool:
@@ -99,7 +100,7 @@ class HandOver:
     def take(self, timeout_s: float, limit: int) -> list[Item]:
         """What has come, in order, at most `limit`; waits up to `timeout_s` for the first."""
         with self._changed:
-            self._changed.wait_for(lambda: self._items, timeout_s)
+            self._changed.wait_for(lambda: self._items or self._is_interrupted, timeout_s)
             taken = [self._items.popleft() for _ in range(min(limit, len(self._items)))]
             for item in taken:
                 if isinstance(item, Heard):
@@ -107,6 +108,12 @@ class HandOver:
                 elif isinstance(item, Dropped):
                     self._dropping.pop(item.publisher, None)
             return taken
+
+    def interrupt(self) -> None:
+        """From now on nobody waits for something to come."""
+        with self._changed:
+            self._is_interrupted = True
+            self._changed.notify_all()
 
     def check_integrity(self) -> None:
         """Asserts the invariants."""

@@ -14,6 +14,7 @@ from typing import Final
 from kvxray_backend.sources.foreign.batch_sequencer import BatchSequencer
 from kvxray_backend.sources.foreign.batch_steps import AskReplay, Step
 from kvxray_backend.sources.foreign.caps import BadBatch
+from kvxray_backend.sources.foreign.first_asks import FirstAsks
 from kvxray_backend.sources.foreign.hand_over import Dropped, Heard, Item, Publisher, ReplayEnded
 from kvxray_backend.sources.foreign.rank_lanes import Rank, RankLanes
 from kvxray_backend.sources.foreign.replay_turns import ReplayTurns
@@ -62,8 +63,9 @@ class OrderedStream:
         turns: ReplayTurns,
         *,
         hold_for_replay: bool = True,
+        asks_at_once: bool = False,
     ) -> None:
-        """decode: raises `BadBatch`."""
+        """decode: raises `BadBatch`. asks_at_once: for replay, before anything is heard."""
         self.num_bad = 0
         self.num_unplaced = 0
         self.num_refused = 0
@@ -72,6 +74,7 @@ class OrderedStream:
         self._turns = turns
         self._hold_for_replay = hold_for_replay
         self._lanes: dict[Publisher, RankLanes[Delivery]] = {}
+        self._first_asks = FirstAsks(stream, turns, stream.askable_lines if asks_at_once else [])
 
     @property
     def origins(self) -> list[Origin]:
@@ -84,6 +87,7 @@ class OrderedStream:
         for item in self._stream.take(timeout_s):
             steps += self._told(item.publisher, self._receive(item, time.monotonic_ns()))
         now_ns = time.monotonic_ns()
+        self._first_asks.advance(now_ns)
         for publisher, lanes in self._lanes.items():
             steps += self._told(publisher, lanes.advance(now_ns))
         return steps
@@ -91,11 +95,14 @@ class OrderedStream:
     def finish(self) -> list[tuple[Origin, Step[Delivery]]]:
         """Nothing more is waited for: what is held, and what is missing. Turns to ask for replay are given back."""
         now_ns = time.monotonic_ns()
+        self._first_asks.close()
         return [
             told for publisher, lanes in self._lanes.items() for told in self._told(publisher, lanes.finish(now_ns))
         ]
 
     def _receive(self, item: Item, now_ns: int) -> Iterable[tuple[Rank, Step[Delivery]]]:
+        if isinstance(item, ReplayEnded):
+            self._first_asks.ended(item)
         match item:
             case Heard():
                 return self._hear(item, now_ns)
