@@ -324,6 +324,33 @@ def test_who_spoke_no_zeromq_at_first_is_dialled_anew(monkeypatch: pytest.Monkey
                 assert [item.seq for item in take(stream, 1) if isinstance(item, Heard)] == [0]
 
 
+def test_a_line_that_cannot_be_dialled_anew_is_tried_again_and_can_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zmq_line, "REDIAL_NS", 100_000_000)
+    tries = 0
+    make_socket = zmq_line.Line._socket
+
+    def no_socket_at_first(line: zmq_line.Line, kind: int) -> zmq.Socket[bytes]:
+        nonlocal tries
+        tries += 1
+        if tries <= 2:
+            raise zmq.ZMQError(zmq.EMFILE)
+        return make_socket(line, kind)
+
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{nobody.getsockname()[1]}"
+    with hearing((parse_endpoint(address), None)) as stream:
+        monkeypatch.setattr(zmq_line.Line, "_socket", no_socket_at_first)
+        deadline = time.monotonic() + PATIENCE_S
+        while tries <= 2:
+            assert time.monotonic() < deadline, "it was not dialled anew"
+            time.sleep(0.01)
+        with EngineRig(address) as rig:
+            rig.wait_for_subscriber()
+            rig.publish(1)
+            assert [item.seq for item in take(stream, 1) if isinstance(item, Heard)] == [0]
+
+
 def test_batches_that_nobody_can_decode_are_counted_and_are_not_gaps() -> None:
     with EngineRig() as rig, hearing(line_to(rig)) as stream:
         rig.wait_for_subscriber()

@@ -7,8 +7,11 @@ silent for hours.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import zmq
@@ -30,6 +33,8 @@ UNANSWERED_NS: Final = 10_000_000_000
 _UP: Final = zmq.Event.HANDSHAKE_SUCCEEDED
 _DOWN: Final = zmq.Event.DISCONNECTED
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(slots=True)
 class Ask:
@@ -43,7 +48,7 @@ class Ask:
 @dataclass(slots=True)
 class Line:
     """`asked`: in the order in which the answers come. `num_connections`: of the SUB socket; always 1 in a process,
-    where nobody tells.
+    where nobody tells. `sub`: None until it is opened, and while it cannot be opened again.
     """
 
     context: zmq.Context[zmq.Socket[bytes]]
@@ -54,7 +59,7 @@ class Line:
     asked: deque[Ask] = field(default_factory=deque)
     num_connections: int = 0
     bound_address: str = ""
-    sub: zmq.Socket[bytes] = field(init=False)
+    sub: zmq.Socket[bytes] | None = field(init=False, default=None)
     dealer: zmq.Socket[bytes] | None = field(init=False, default=None)
     _monitor: zmq.Socket[bytes] | None = field(init=False, default=None)
     _down_since_ns: int = 0
@@ -76,10 +81,12 @@ class Line:
 
     def ask(self, ask: Ask, now_ns: int) -> None:
         """Sends the request; when nobody can take it, it is as one that nobody answers."""
-        assert self.dealer is not None, "this line has no replay address"
+        assert self.replay is not None, "this line has no replay address"
         if not self.asked:
             self._answered_ns = now_ns
         self.asked.append(ask)
+        if self.dealer is None:
+            return
         try:
             self.dealer.send_multipart(replay_request(ask.start), zmq.NOBLOCK)
         except zmq.Again:
@@ -92,17 +99,24 @@ class Line:
     def look_after(self, now_ns: int) -> None:
         """Counts connections; dials anew what has none, and forgets what will not be answered."""
         self._count_connections()
-        is_down = self._monitor is not None and not self.events.is_bound and self.num_connections == 0
+        is_down = not self.events.is_in_process and not self.events.is_bound and self.num_connections == 0
         if not is_down:
             self._down_since_ns = now_ns
         elif now_ns - self._down_since_ns > REDIAL_NS:
             self._down_since_ns = now_ns
             self._close_sub()
-            self._open_sub()
+            self._open_again(self._open_sub)
         if self.asked and self.replay is not None and now_ns - self._answered_ns > UNANSWERED_NS:
             self.asked.clear()
             self._close_dealer()
-            self._open_dealer(self.replay)
+            self._open_again(partial(self._open_dealer, self.replay))
+
+    def _open_again(self, open_it: Callable[[], None]) -> None:
+        """What cannot be had now (there may be too many open files) is tried the next time."""
+        try:
+            open_it()
+        except (UserError, zmq.ZMQError) as error:
+            logger.warning("%s is not dialled anew: %s", self.events.address, error)
 
     def _count_connections(self) -> None:
         while self._monitor is not None and self._monitor.poll(0):
@@ -113,14 +127,20 @@ class Line:
                 self.num_connections = max(0, self.num_connections - 1)
 
     def _open_sub(self) -> None:
-        self.sub = self._socket(zmq.SUB)
-        self.sub.setsockopt(zmq.SUBSCRIBE, self.topic_prefix)
-        self.num_connections = 1 if self.events.is_in_process else 0
-        if not self.events.is_in_process:
-            self._monitor = self.sub.get_monitor_socket(_UP | _DOWN)
-        self._attach(self.sub, self.events)
+        sub = self._socket(zmq.SUB)
+        try:
+            sub.setsockopt(zmq.SUBSCRIBE, self.topic_prefix)
+            self.num_connections = 1 if self.events.is_in_process else 0
+            if not self.events.is_in_process:
+                self._monitor = sub.get_monitor_socket(_UP | _DOWN)
+            self._attach(sub, self.events)
+        except BaseException:
+            self._close_monitor(sub)
+            sub.close(linger=0)
+            raise
+        self.sub = sub
         if self.events.is_bound:
-            self.bound_address = self.sub.getsockopt_string(zmq.LAST_ENDPOINT)
+            self.bound_address = sub.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def _open_dealer(self, replay: Endpoint) -> None:
         dealer = self._socket(zmq.DEALER)
@@ -128,9 +148,11 @@ class Line:
         self.dealer = dealer
 
     def _close_sub(self) -> None:
-        self._close_monitor(self.sub)
-        self.poller.unregister(self.sub)
-        self.sub.close(linger=0)
+        if self.sub is not None:
+            self._close_monitor(self.sub)
+            self.poller.unregister(self.sub)
+            self.sub.close(linger=0)
+            self.sub = None
 
     def _close_monitor(self, socket: zmq.Socket[bytes]) -> None:
         if self._monitor is not None and socket.type == zmq.SUB:

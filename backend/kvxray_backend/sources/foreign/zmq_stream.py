@@ -23,9 +23,6 @@ from kvxray_backend.sources.foreign.zmq_frames import MAX_FRAMES, BadFrames, End
 from kvxray_backend.sources.foreign.zmq_line import Ask, Line
 
 MAX_PUBLISHERS: Final = 1024
-SOCKETS_OF_LINE: Final = 6
-"""SUB, DEALER, and what tells of their connections, with some to spare for those that are dialled anew."""
-_LEAST_SOCKETS: Final = 1023
 _POLL_MS: Final = 500
 # Of one socket in a row: the others, and the end, must have their turn too.
 _IN_A_ROW: Final = 1000
@@ -54,8 +51,6 @@ class ZmqStream:
         self._hand_over = HandOver(max_bytes)
         self._owns_context = context is None
         self._context = zmq.Context() if context is None else context
-        if context is None:
-            self._context.set(zmq.MAX_SOCKETS, max(_LEAST_SOCKETS, SOCKETS_OF_LINE * len(lines)))
         if self._owns_context:
             # It has room for 1,023, and a line takes up to four, twice that while it is dialled anew.
             self._context.set(zmq.MAX_SOCKETS, 8 * len(lines) + 1_023)
@@ -142,8 +137,8 @@ class ZmqStream:
             self._wake_in.recv(4096)
         now_ns = time.monotonic_ns()
         for number, line in enumerate(self._lines):
-            if line.sub in ready:
-                self._hear(number, line)
+            if line.sub is not None and line.sub in ready:
+                self._hear(number, line.sub)
             if line.dealer is not None and line.dealer in ready:
                 self._read_replies(number, line)
                 line.answered(now_ns)
@@ -153,9 +148,9 @@ class ZmqStream:
         for line in self._lines:
             line.look_after(now_ns)
 
-    def _hear(self, number: int, line: Line) -> None:
+    def _hear(self, number: int, sub: zmq.Socket[bytes]) -> None:
         for _ in range(_IN_A_ROW):
-            frames = self._receive(line.sub)
+            frames = self._receive(sub)
             if frames is None:
                 return
             try:
