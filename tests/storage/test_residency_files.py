@@ -116,7 +116,7 @@ def test_spoilt_files_are_one_sentence_and_nothing_is_stored(database, stored, o
     assert history.sources(other) == []
 
 
-def test_as_a_table_hashes_are_values_and_no_blocks(database, stored, tmp_path):
+def test_as_a_table_hashes_are_values_and_no_blocks(database, stored, life, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "all.parquet"
     export_parquet(database, [stretch_of(database, stored)], path)
@@ -125,6 +125,14 @@ def test_as_a_table_hashes_are_values_and_no_blocks(database, stored, tmp_path):
     assert table["seq"] == [row.seq for row in rows]
     assert [one for one in table["block_id"] if one is not None] == []
     assert table["value"] == [row.value for row in rows]
+    # Bytes stand where they were told first.
+    told = {value: data for value, data in zip(table["value"], table["hash"], strict=True) if data is not None}
+    last = life.folds[-1]
+    ordinals = last.residents(0).tolist()
+    assert len(ordinals) > 20
+    assert {one: told[one][-len(last.hash_bytes(one)) :] for one in ordinals} == {
+        one: last.hash_bytes(one) for one in ordinals
+    }
 
 
 def test_the_past_goes_in_whole_stretches_and_the_rest_can_be_told(database, life):

@@ -19,7 +19,8 @@ NONE: Final = -1
 
 class EventTable:
     """One entry an event, in order. NONE where there is nothing: `block_id` of events without a block, `request`
-    without a holder, `hash_ordinal` of blocks that were not cached just then; `value` is masked by `has_value`.
+    without a holder, `hash_ordinal` of blocks that were not cached just then (a residency event is of a hash); `value`
+    is masked by `has_value`.
     """
 
     def __init__(self, chunk: Chunk) -> None:
@@ -40,7 +41,8 @@ class EventTable:
         self.has_value = has_row & (HAS_VALUE[kind] | is_hash)
         self.value = np.where(is_hash, row, _values(columns, operation, inside, has_row & HAS_VALUE[kind]))
         is_cached = has_row & (kind == Kind.BlockCached)
-        self.hash_ordinal = np.where(is_cached, columns.a0[operation].astype(np.int64) + inside, NONE)
+        cached = np.where(is_cached, columns.a0[operation].astype(np.int64) + inside, NONE)
+        self.hash_ordinal = np.where(is_hash, row, cached)
 
     def __len__(self) -> int:
         return len(self.seq)
