@@ -70,20 +70,26 @@ def coverage_of(known: Known) -> list[PanelCoverage]:
     return [_covered(panel, known) for panel in PANELS]
 
 
-def counted(panels: list[PanelCoverage]) -> CoverageCount:
-    found = [panel.certainty for panel in panels]
+def count_of(known: Known) -> CoverageCount:
+    """How many of them are how sure."""
+    found = [_sure(panel, known)[0] for panel in PANELS]
     return CoverageCount(
         exact=found.count("exact"), derived=found.count("derived"), not_observable=found.count("not_observable")
     )
 
 
 def _covered(panel: Panel, known: Known) -> PanelCoverage:
+    certainty, why, taints = _sure(panel, known)
+    return PanelCoverage(panel=panel.key, label=panel.label, certainty=certainty, why=why, taints=taints)
+
+
+def _sure(panel: Panel, known: Known) -> tuple[Certainty, str, tuple[str, ...]]:
     certainty, why = _told(panel, known)
     spoils = SPOILS_OF_BLOCKS if known.kind == "blocks" else panel.spoils
     taints = ids_of(known.findings, spoils) if certainty != "not_observable" else ()
     if taints and certainty == "exact":
         certainty, why = "derived", f"{why.rstrip('.')}; open findings spoil it."
-    return PanelCoverage(panel=panel.key, label=panel.label, certainty=certainty, why=why, taints=taints)
+    return certainty, why, taints
 
 
 def _told(panel: Panel, known: Known) -> Told:

@@ -87,3 +87,5 @@ PANELS: Final[tuple[Panel, ...]] = (
     ),
 )  # fmt: skip
 """In the order in which pages show them."""
+
+NEEDED_SIGNALS: Final = frozenset(signal for panel in PANELS for signal in panel.signals)

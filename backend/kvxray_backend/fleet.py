@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kvxray_backend.analysis.verdict import RANK
-from kvxray_backend.coverage import CoverageCount, Known, counted, coverage_of
+from kvxray_backend.coverage import CoverageCount, Known, count_of
 from kvxray_backend.coverage_of_blocks import known_of_blocks
 from kvxray_backend.figure import Certainty, Figure, Unit
 from kvxray_backend.fleet_types import EngineLine, EnginesView, ProblemView
 from kvxray_backend.moments import Moment, iso_time_or_none
 from kvxray_backend.observed.engine import ObservedEngine
 from kvxray_backend.observed.spec import Role
-from kvxray_backend.overview import Overview
+from kvxray_backend.overview import KEEP_S, Overview
 from kvxray_backend.overview_types import EngineView
 from kvxray_backend.residency.answers import MetricsStateView
 from kvxray_backend.residency.engine_signals import NO_METRICS, metrics_view
@@ -33,6 +35,30 @@ FIGURES: Final[dict[str, tuple[str, Unit]]] = {
 _OF_THE_ENGINE: Final = frozenset({"usage", "hit_rate", "running", "waiting"})
 """What metrics tell of all ranks together: every rank says the same."""
 _WORST_FIRST: Final[tuple[Certainty, ...]] = ("not_observable", "derived", "exact")
+
+
+class Fleet:
+    """Answers `/api/engines` of one backend: made anew at most once a second, for all who look."""
+
+    def __init__(self, overview: Overview) -> None:
+        self.overview = overview
+        self._lock = threading.Lock()
+        self._made: tuple[float, EnginesView] | None = None
+
+    def now(self) -> EnginesView:
+        """Who was attached or removed since is told at once."""
+        observed = self.overview.backend.observed
+        with self._lock:
+            names = {engine.spec.name for engine in observed.all}
+            made = self._made
+            is_young = made is not None and time.monotonic() - made[0] < KEEP_S
+            if made is None or not is_young or names != _watched_in(made[1]):
+                made = self._made = time.monotonic(), engines_view(self.overview)
+            return made[1]
+
+
+def _watched_in(view: EnginesView) -> set[str]:
+    return {line.name for line in view.engines if line.kind != "blocks" and line.state != "past"}
 
 
 def engines_view(overview: Overview) -> EnginesView:
@@ -58,7 +84,7 @@ def _line_of_blocks(overview: Overview, name: str, view: EngineView) -> EngineLi
     capacity = Figure(value=view.usable_blocks, unit="blocks")
     cached = view.counts.get("cached", Figure(value=None, unit="blocks"))
     figures = {**_figures([view]), "capacity_blocks": capacity, "cached_blocks": cached}
-    return _line(name, [view], figures, counted(coverage_of(known_of_blocks(live))), "settings", False, NO_METRICS)
+    return _line(name, [view], figures, count_of(known_of_blocks(live)), "settings", False, NO_METRICS)
 
 
 def _line_of_watched(overview: Overview, engine: ObservedEngine, views: Sequence[EngineView]) -> EngineLine:
@@ -87,7 +113,7 @@ def _known(overview: Overview, source: str) -> Known:
 
 def _least(known: Iterable[Known]) -> CoverageCount:
     """Of the rank that least is known of."""
-    counts = [counted(coverage_of(one)) for one in known]
+    counts = [count_of(one) for one in known]
     return min(counts, key=lambda count: (count.exact, count.derived))
 
 

@@ -42,13 +42,19 @@ class Overview:
         self.desk = desk
         self._lock = threading.Lock()
         self._made: tuple[float, OverviewView] | None = None
+        self._watched: set[str] = set()
         self._before: dict[str, tuple[float, tuple[Before, list[Finding]]]] = {}
 
     def now(self) -> OverviewView:
         with self._lock:
-            if self._made is None or time.monotonic() - self._made[0] >= KEEP_S:
+            if self._made is None or time.monotonic() - self._made[0] >= KEEP_S or self._is_another_fleet():
+                self._watched = {engine.spec.name for engine in self.backend.observed.all}
                 self._made = time.monotonic(), self.at(Moment())
             return self._made[1]
+
+    def _is_another_fleet(self) -> bool:
+        """Whether an engine was attached or removed since."""
+        return {engine.spec.name for engine in self.backend.observed.all} != self._watched
 
     def at(self, moment: Moment, whose: str | None = None) -> OverviewView:
         """whose: the source that an event's number is of; the others are told as they were when it happened, and not

@@ -4,7 +4,9 @@ what the rollups tell of the time before. What a source does not tell has no val
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -52,11 +54,14 @@ _TOLD_BY_BLOCKS: Final[dict[str, Unit]] = {
 """Figures that events of blocks tell, beside those of the rollups, with their units."""
 
 
-def not_told() -> dict[str, Figure]:
+@cache
+def not_told() -> Mapping[str, Figure]:
     """Every figure of the overview, of a source that tells none of them."""
     of_rollups = (*Before.__dataclass_fields__, "preemptions_per_finished")
     units = {name: _unit(name) for name in (*of_rollups, *NOT_TOLD)} | _TOLD_BY_BLOCKS
-    return {name: Figure(value=None, unit=unit, certainty="not_observable") for name, unit in units.items()}
+    return MappingProxyType(
+        {name: Figure(value=None, unit=unit, certainty="not_observable") for name, unit in units.items()}
+    )
 
 
 def overview_figures(reading: Reading, leaks: Sequence[Leak], before: Before) -> dict[str, Figure]:

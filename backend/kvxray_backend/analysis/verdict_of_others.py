@@ -53,6 +53,8 @@ def deaf_to_others(signs: Signs) -> str:
     """Why nothing at all can be said of now; metrics alone say enough."""
     if signs.metrics == "reading" and signs.value("running") is not None:
         return ""
+    if signs.trouble and signs.connection in ("waiting", "stale"):
+        return signs.trouble[:1].lower() + signs.trouble[1:].rstrip(".")
     if signs.connection == "waiting":
         return "nothing has been heard from the engine yet"
     if signs.connection == "stale":

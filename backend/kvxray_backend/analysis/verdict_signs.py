@@ -21,6 +21,7 @@ Kind = Literal["blocks", "hashes", "metrics"]
 class Signs:
     """One source at one moment. `figures`: by name, without a value where nothing is known. `connection`, `absence`: as
     the live state has them. `kind`: what its events tell of. `metrics`: of an engine of others, whether they are read.
+    `trouble`: a sentence, why none of its events can be heard now.
     """
 
     connection: str
@@ -29,6 +30,7 @@ class Signs:
     absence: str = ""
     kind: Kind = "blocks"
     metrics: Literal["none", "reading", "failing"] = "none"
+    trouble: str = ""
 
     @property
     def is_of_others(self) -> bool:

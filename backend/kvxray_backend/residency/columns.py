@@ -1,5 +1,8 @@
 """What is read of the fold of an engine that tells of hashes: a copy of the columns that are asked about, so that the
-lock is held for as long as copying takes and no longer (measured at 1 million hashes: in `docs/api.md`).
+lock is held for as long as copying takes and no longer.
+
+Measured at 1 million hashes, CPU time: 19 ms for the copy. What follows from it without the lock: 65 ms for figures,
+550 ms for chains in order, 190 ms for what prompts can reach, 14 ms for the map (131,072 of them).
 """
 
 from __future__ import annotations

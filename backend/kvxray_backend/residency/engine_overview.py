@@ -23,7 +23,9 @@ def foreign_engine_view(moment: ForeignMoment) -> EngineView:
     source, columns = moment.source, moment.columns
     signals, metrics = _of_metrics(moment)
     figures = overview_figures_of(moment, signals)
-    verdict = judge(Signs(moment.state, figures, moment.findings, kind=source.kind, metrics=metrics.state))
+    verdict = judge(
+        Signs(moment.state, figures, moment.findings, kind=source.kind, metrics=metrics.state, trouble=_trouble(moment))
+    )
     descriptor = columns.descriptor if columns is not None else None
     newest = sorted(moment.findings, key=lambda finding: finding.time_ns, reverse=True)
     return EngineView(
@@ -77,6 +79,11 @@ def _of_metrics(moment: ForeignMoment) -> tuple[dict[str, Figure], MetricsStateV
         return {}, NO_METRICS
     with engine.lock:
         return signal_figures(engine), metrics_view(engine)
+
+
+def _trouble(moment: ForeignMoment) -> str:
+    engine = moment.source.engine
+    return engine.trouble if engine is not None and moment.at == LIVE else ""
 
 
 def _labels(source: ForeignSource) -> dict[str, str]:

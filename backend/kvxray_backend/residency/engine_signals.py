@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 
 from kvxray_backend import overview_signals
+from kvxray_backend.coverage_panels import NEEDED_SIGNALS
 from kvxray_backend.figure import Figure
-from kvxray_backend.metrics.signals import SIGNALS
 from kvxray_backend.metrics.state import metrics_state
 from kvxray_backend.moments import iso_time_or_none
 from kvxray_backend.observed.engine import ObservedEngine
@@ -17,9 +20,14 @@ NO_METRICS = MetricsStateView(state="none", sentence="", last=None)
 
 def signal_figures(engine: ObservedEngine) -> dict[str, Figure]:
     """Call with the engine's lock held."""
-    if engine.watch is None:
-        return overview_signals.not_told()
+    if engine.watch is None or engine.watch.book.last_s is None:
+        return dict(_not_told())
     return overview_signals.figures(engine.watch, time.time(), stale_after_s(engine))
+
+
+@cache
+def _not_told() -> Mapping[str, Figure]:
+    return MappingProxyType(overview_signals.not_told())
 
 
 def stale_after_s(engine: ObservedEngine) -> float:
@@ -41,7 +49,7 @@ def metrics_view(engine: ObservedEngine) -> MetricsStateView:
 
 
 def told_signals(engine: ObservedEngine) -> frozenset[str]:
-    """Names of the signals that its metrics tell. Call with the engine's lock held."""
-    if engine.watch is None:
+    """Names of the signals that its metrics tell, of those that a panel needs. Call with the engine's lock held."""
+    if engine.watch is None or engine.watch.book.last_s is None:
         return frozenset()
-    return frozenset(name for name in SIGNALS if engine.watch.book.is_told(name))
+    return frozenset(name for name in NEEDED_SIGNALS if engine.watch.book.is_told(name))

@@ -57,11 +57,14 @@ FROM_METRICS: Final[Mapping[str, str]] = {
 """Figures of the page by the name that the overview has for them."""
 
 
+_UNTOLD: Final = {name: Figure(value=None, unit=unit, certainty="not_observable") for name, unit in UNITS.items()}
+
+
 def residency_figures(
     moment: ForeignMoment, signals: Mapping[str, Figure], *, with_chains: bool = True
 ) -> dict[str, Figure]:
     """signals: what metrics tell, by the names of the overview. with_chains: theirs cost more than all others."""
-    figures = {name: Figure(value=None, unit=unit, certainty="not_observable") for name, unit in UNITS.items()}
+    figures = dict(_UNTOLD)
     if moment.picture is not None:
         columns = moment.picture.columns
         figures |= _of_cached(moment, columns) | _of_window(moment, columns)

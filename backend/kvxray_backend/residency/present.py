@@ -18,6 +18,8 @@ from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource
 from kvxray_backend.residency.picture import ResidencyPicture
 
 KEEP_S: Final = 0.5
+ONE_PART_OF: Final = 5
+"""Of the time of a core goes at most into chains of a source, however many hashes it has."""
 MAX_ENTRIES: Final = 4 << 20
 """Over all that is kept: some 60 bytes each, and half as many again for their chains."""
 
@@ -29,10 +31,11 @@ class _Kept:
     picture: ResidencyPicture
 
     def is_good(self, fold: ResidencyState) -> bool:
-        """Nothing came since, or it is young."""
+        """Nothing came since, or it is young: the longer it took, the longer it stands."""
         if self.fold is not fold:
             return False
-        return self.picture.columns.next_seq == fold.next_seq or time.monotonic() - self.made_at < KEEP_S
+        stands_s = max(KEEP_S, ONE_PART_OF * self.picture.cost_s)
+        return self.picture.columns.next_seq == fold.next_seq or time.monotonic() - self.made_at < stands_s
 
 
 class PresentPictures:
