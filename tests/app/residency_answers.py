@@ -129,6 +129,20 @@ def coverage(*panels: tuple[str, str, str, str], taints: tuple[str, ...] = ()) -
     return {"source": "demo", "panels": told}
 
 
+EXPLANATION = {
+    "panel": "used",
+    "sentence": "Usage is 0 % while 22 of 23 blocks are cached: usage counts blocks that requests hold.",
+}
+
+
+def found(name: str, severity: str = "warning", seq1: int = 52) -> dict[str, Any]:
+    """An open finding."""
+    return {
+        "id": name, "kind": "seq_gap", "severity": severity, "sentence": "12 batches were lost.", "epoch": 1,
+        "seq0": 40, "seq1": seq1, "time": "2026-01-01T00:01:00.000Z", "subjects": {"blocks": [], "requests": []},
+    }  # fmt: skip
+
+
 COVERAGE = coverage(
     ("cached_set", "Cached prefixes", "exact", "Its events tell every block that is stored or removed."),
     ("usage", "Usage", "exact", "Its metrics tell it."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page
 
-from tests.app.residency_answers import coverage, forest, screen_data, tell
+from tests.app.residency_answers import coverage, forest, found, screen_data, tell
 from tests.app.scripted_backend import ScriptedBackend
 
 pytestmark = pytest.mark.browser
@@ -18,10 +18,8 @@ PANELS = (
 
 
 def test_every_panel_says_how_sure_it_is_why_and_what_spoils_it(page: Page, backend: ScriptedBackend) -> None:
-    found = {"id": "f", "kind": "seq_gap", "severity": "info", "sentence": "12 batches were lost.", "epoch": 1}
-    found |= {"seq0": 40, "seq1": 52, "time": "2026-01-01T00:01:00.000Z", "subjects": {"blocks": [], "requests": []}}
-    worse = [{**found, "id": f"g{at}", "severity": "critical"} for at in range(3)]
-    tell(backend, forest(), findings=[*worse, found], num_findings=4)
+    worse = [found(f"g{at}", severity="critical") for at in range(3)]
+    tell(backend, forest(), findings=[*worse, found("f")], num_findings=4)
     backend.answers["coverage"] = coverage(*PANELS, taints=("f",))
     page.evaluate("data => mountComponent('residency', data)", screen_data())
     page.wait_for_function("inside('residency', '.coverage').children.length === 3")

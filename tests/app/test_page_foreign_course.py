@@ -32,8 +32,16 @@ def answer(page: Page, backend: ScriptedBackend, **signals: Any) -> None:
     """Cached blocks over three buckets, a hole, and two more; and what metrics told over the same."""
     end = now_s(page)
     seconds = [end - 300 + 10 * at for at in (0, 1, 2, 10, 11)]
+    begin, last = (page.evaluate("s => new Date(s * 1000).toISOString()", seconds[at]) for at in (0, -1))
     series = {"cached": [10, 20, 30, 20, 22], "allocations_per_s": [None] * 5, "evictions_per_s": [0.5] * 5}
-    backend.answers["course"] = {"t": seconds, "seconds": 10, "epoch": [1] * 5, "series": series}
+    backend.answers["course"] = {
+        "begin": begin,
+        "end": last,
+        "t": seconds,
+        "seconds": 10,
+        "epoch": [1] * 5,
+        "series": series,
+    }
     told = {name: {"values": values, "more": {}} for name, values in signals.items()}
     times = page.evaluate("at => at.map(second => new Date(second * 1000).toISOString())", seconds)
     backend.answers["signals/course"] = {"engine": "demo", "step_s": 10, "times": times, "series": told}
@@ -59,8 +67,8 @@ def test_what_was_told_is_drawn_with_its_holes_and_the_rest_is_named(
     lack = page.evaluate("inside('foreign_course', '.lack').textContent")
     assert lack.startswith("Not told in this stretch: prefix hit rate, requests, preemptions,")
     readings = page.evaluate("inside('foreign_course', '[data-chart=churn] .readings').textContent")
-    assert "stored/s —" in readings
-    assert "removed/s 0.5" in readings
+    assert "stored/s—" in readings
+    assert "removed/s0.5" in readings
 
 
 def test_pointing_reads_a_moment_and_pressing_goes_there(page: Page, backend: ScriptedBackend, show: Open) -> None:
@@ -96,3 +104,29 @@ def test_another_stretch_is_asked_for(page: Page, backend: ScriptedBackend, show
     page.wait_for_function("inside('foreign_course', '.presses button[aria-pressed=true]').textContent === '1 h'")
     page.wait_for_timeout(500)
     assert backend.asked.count("signals/course") == before + 1
+
+
+def test_all_that_is_kept_is_one_stretch(page: Page, backend: ScriptedBackend, show: Open) -> None:
+    answer(page, backend)
+    show()
+    page.evaluate("inside('foreign_course', '[aria-label^=All]').click()")
+    page.wait_for_function("inside('foreign_course', '[aria-label^=All]').getAttribute('aria-pressed') === 'true'")
+    # From its first event on: the line begins at the left edge.
+    page.wait_for_function(
+        "inside('foreign_course', '[data-chart=cached] .line').getAttribute('d').startsWith('M0.0 ')"
+    )
+
+
+def test_a_moment_of_the_past_is_where_the_stretch_ends(page: Page, backend: ScriptedBackend, show: Open) -> None:
+    page.goto(f"{backend.url}/?at=1.5")
+    page.wait_for_function("window.ready")
+    answer(page, backend)
+    backend.answers["residency"] = {"time": "2026-01-01T00:02:00.000Z"}
+    show()
+    page.wait_for_function("inside('foreign_course', '.past').textContent.startsWith('Up to 1 Jan 2026, 00:02:00')")
+    del backend.answers["residency"]
+    page.evaluate("inside('foreign_course', '[aria-label$=\"1 h\"]').click()")
+    page.wait_for_function("inside('foreign_course', '.past').textContent.includes('is not known')")
+    page.evaluate("[...inside('foreign_course', '.panel-head').children].find(one => one.tagName === 'BUTTON').click()")
+    page.wait_for_function("location.search === ''")
+    page.wait_for_function("inside('foreign_course', '.past').textContent === ''")

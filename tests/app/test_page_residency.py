@@ -9,7 +9,18 @@ import pytest
 from kvxray_app.theme import DARK
 from playwright.sync_api import Page
 
-from tests.app.residency_answers import Cell, event, forest, hash_view, hex_of, link, residency_frame, screen_data, tell
+from tests.app.residency_answers import (
+    Cell,
+    event,
+    forest,
+    found,
+    hash_view,
+    hex_of,
+    link,
+    residency_frame,
+    screen_data,
+    tell,
+)
 from tests.app.scripted_backend import ScriptedBackend, figure
 
 pytestmark = pytest.mark.browser
@@ -235,13 +246,11 @@ def test_events_are_told_in_words_and_lead_to_their_moments(page: Page, backend:
 
 
 def test_findings_lead_to_their_moments_from_the_past_too(page: Page, backend: ScriptedBackend, show: Open) -> None:
-    found = {"id": "f", "kind": "seq_gap", "severity": "warning", "sentence": "12 batches were lost.", "epoch": 1}
-    found |= {"seq0": 40, "seq1": 52, "time": "2026-01-01T00:01:00.000Z", "subjects": {"blocks": [], "requests": []}}
-    show(forest(), findings=[found], num_findings=1)
+    show(forest(), findings=[found("f")], num_findings=1)
     wait_for(page, ".findings .sentence", "12 batches were lost.")
     page.evaluate("inside('residency', '.findings li button').click()")
     page.wait_for_function("location.search === '?at=1.52'")
-    backend.answers["findings"] = {"findings": [{**found, "seq1": 60}], "total": 1}
+    backend.answers["findings"] = {"findings": [found("f", seq1=60)], "total": 1}
     page.evaluate("inside('residency', '.moment select').focus()")
     page.wait_for_function("inside('residency', '.moment select').options.length === 2")
     page.evaluate(

@@ -8,7 +8,7 @@ import pytest
 from kvxray_app.components.residency_words import TILES
 from playwright.sync_api import Page
 
-from tests.app.residency_answers import forest, place, screen_data, summary, tell
+from tests.app.residency_answers import forest, found, place, screen_data, summary, tell
 from tests.app.scripted_backend import ScriptedBackend, figure
 from tests.app.test_page_residency import text, wait_for
 
@@ -55,9 +55,7 @@ def test_nothing_that_is_unknown_is_shown_as_a_number(page: Page, backend: Scrip
 def test_what_spoils_a_figure_is_marked_and_said(page: Page, backend: ScriptedBackend) -> None:
     told = summary()["figures"]
     told["cached_blocks"] |= {"taints": ["f"], "certainty": "derived"}
-    found = {"id": "f", "kind": "seq_gap", "severity": "warning", "sentence": "12 batches were lost.", "epoch": 1}
-    found |= {"seq0": 40, "seq1": 52, "time": "2026-01-01T00:01:00.000Z", "subjects": {"blocks": [], "requests": []}}
-    mount(page, backend, figures=told, findings=[found], num_findings=1)
+    mount(page, backend, figures=told, findings=[found("f")], num_findings=1)
     assert not page.evaluate("inside('residency', '[data-figure=cached_blocks] .taint').hidden")
     assert page.evaluate("inside('residency', '[data-figure=usage] .taint').hidden")
     assert "Spoiled by: 12 batches were lost." in tip_of(page, "[data-figure=cached_blocks]")

@@ -2,7 +2,8 @@
 // press (or arrows and Enter) to go there.
 
 import { el, setAttribute, setText, svg } from "./elements.js";
-import { NO_DATA, timeOfDay } from "./format.js";
+import { NO_DATA } from "./format.js";
+import { whenWords } from "./moment_words.js";
 
 const WIDTH = 600;
 const HEIGHT = 150;
@@ -21,7 +22,7 @@ export class ForeignChart {
       "span",
       { class: "readings" },
       ...chart.lines.map(({ label, colour }, at) =>
-        el("span", { class: "muted" }, el("i", { class: "swatch", style: `--swatch: var(--${colour})` }), ` ${label} `, this.readings[at]),
+        el("span", { class: "muted" }, el("i", { class: "swatch", style: `--swatch: var(--${colour})` }), label, this.readings[at]),
       ),
     );
     this.when = el("span", { class: "faint mono when" });
@@ -61,8 +62,8 @@ export class ForeignChart {
     const y = (value) => HEIGHT - 1 - ((HEIGHT - TOP) * value) / top;
     this.paths.forEach((path, at) => setAttribute(path, "d", drawn(told, values[at], x, y)));
     setText(this.highest, this.chart.write(top));
-    setText(this.from, timeOfDay(new Date(stretch.from).toISOString()));
-    setText(this.to, timeOfDay(new Date(stretch.to).toISOString()));
+    setText(this.from, whenWords(stretch.from, false));
+    setText(this.to, whenWords(stretch.to, false));
     this.#read();
     return true;
   }
@@ -105,7 +106,7 @@ export class ForeignChart {
       const value = this.cursor === null ? values.findLast((one) => one != null) : values[row];
       setText(this.readings[at], value == null ? NO_DATA : this.chart.write(value));
     });
-    setText(this.when, this.cursor === null ? "" : timeOfDay(new Date(this.cursor).toISOString()));
+    setText(this.when, this.cursor === null ? "" : whenWords(this.cursor, false));
     setAttribute(this.hand, "display", this.cursor === null ? "none" : null);
     const x = (WIDTH * ((this.cursor ?? from) - from)) / (to - from);
     for (const end of ["x1", "x2"]) setAttribute(this.hand, end, x.toFixed(1));

@@ -3,9 +3,10 @@
 
 import { el, setAttribute, setText } from "./elements.js";
 import { ForeignChart } from "./foreign_chart.js";
-import { CHARTS, askForStretch } from "./foreign_course_data.js";
+import { CHARTS, askForStretch, askForTime, askForWhole } from "./foreign_course_data.js";
 import { momentFor } from "./moment.js";
 import { defineComponent } from "./mount.js";
+import { whenWords } from "./moment_words.js";
 import { pageUrl } from "./overview_links.js";
 import { applyTheme } from "./theme.js";
 import { Tip } from "./tip.js";
@@ -16,7 +17,10 @@ const SPANS = [
   [3600, "1 h"],
   [21_600, "6 h"],
   [86_400, "24 h"],
+  [Infinity, "All"],
 ];
+const BEYOND = 1.02; // of a stretch whose end is an event: so that its last points are seen
+const SHORTEST_MS = 10_000;
 const OF_BLOCKS = "Block states, fragmentation and leaks over time take an engine that tells of its blocks.";
 
 class ForeignCourse {
@@ -27,23 +31,27 @@ class ForeignCourse {
     const go = (ms) => location.assign(pageUrl("live", source, new Date(Math.floor(ms)).toISOString()));
     this.charts = CHARTS.map((chart) => new ForeignChart(chart, this.tip, this.about.isOfHashes ? go : null));
     this.spans = SPANS.map(([span, words]) => {
-      const label = `The last ${words}`;
+      const label = span === Infinity ? "All events that are kept" : `The last ${words}`;
       return el("button", { class: "quiet-button", "aria-label": label, onclick: () => this.#setSpan(span) }, words);
     });
     this.words = el("span", { class: "muted", role: "status" });
     const signals = el("a", { class: "link", href: pageUrl("signals", source) }, "All its signals");
+    this.past = el("span", { class: "past" });
+    this.live = el("button", { class: "quiet-button", hidden: true, onclick: () => this.moment.goLive() }, "Back to live");
     this.lack = el("p", { class: "lack muted" });
-    const head = el("div", { class: "panel-head" }, el("h2", {}, "Timelines"), this.words, el("span", { class: "presses" }, ...this.spans, signals));
+    const head = el("div", { class: "panel-head" }, el("h2", {}, "Timelines"), this.words, this.past, this.live, el("span", { class: "presses" }, ...this.spans, signals));
     root.append(el("section", { class: "panel" }, head, this.lack), el("div", { class: "grid" }, ...this.charts.map(({ node }) => node)));
     for (const { node } of this.charts) node.hidden = true;
     this.onVisibility = () => this.#turn();
     document.addEventListener("visibilitychange", this.onVisibility);
+    this.leave = this.moment.subscribe(() => this.#turn());
     this.moment.writeAddress();
     this.#turn();
   }
 
   close() {
     document.removeEventListener("visibilitychange", this.onVisibility);
+    this.leave();
     this.#rest();
     this.moment.stopWriting();
     this.tip.close();
@@ -63,17 +71,37 @@ class ForeignCourse {
   #turn() {
     this.#rest();
     this.spans.forEach((node, at) => setAttribute(node, "aria-pressed", String(SPANS[at][0] === this.span)));
+    setAttribute(this.live, "hidden", this.moment.at === this.moment.home);
+    if (this.moment.at === null) setText(this.past, "");
     if (!document.hidden) this.#ask();
   }
 
   async #ask() {
     const asking = (this.asking = new AbortController());
-    const to = Date.now();
-    const stretch = { from: to - this.span * 1000, to };
-    const told = await askForStretch(this.about, stretch.from, to, asking.signal).catch(() => null);
-    if (asking !== this.asking || !told) return;
-    this.#draw(told, stretch);
+    const told = await this.#told(asking.signal).catch(() => null);
+    if (asking !== this.asking) return;
+    if (told) this.#draw(told, told.stretch);
     this.timer = setTimeout(() => this.#turn(), EVERY_MS);
+  }
+
+  async #told(signal) {
+    const stretch = await this.#stretch(signal);
+    return { stretch, ...(await askForStretch(this.about, stretch.from, stretch.to, signal)) };
+  }
+
+  // The last while before now, or before the moment of the past that the page is at; or everything.
+  async #stretch(signal) {
+    if (this.span === Infinity) {
+      const whole = await askForWhole(this.about, signal);
+      const now = Date.now();
+      const { from, to } = whole ?? { from: now - 15 * 86_400_000, to: now };
+      return { from, to: from + Math.max(SHORTEST_MS, (to - from) * BEYOND) };
+    }
+    const { at } = this.moment;
+    const then = at === null ? null : await askForTime(this.about, at, signal);
+    const to = then === null ? Date.now() : then + this.span * 1000 * (BEYOND - 1);
+    setText(this.past, at === null ? "" : then === null ? `The time of ${at} is not known: these are the newest.` : `Up to ${whenWords(then)}`);
+    return { from: to - this.span * 1000, to };
   }
 
   #draw(told, stretch) {

@@ -49,7 +49,7 @@ export const CHARTS = [
     meaning: "Requests being computed, and those that wait.",
     from: "signals",
     lines: [line("requests_running", "running", "kx-holder-1"), line("requests_waiting", "waiting", "kx-holder-2")],
-    write: rate,
+    write: (value) => (Number.isInteger(value) ? count(value) : rate(value)),
   },
   {
     key: "preemptions",
@@ -83,6 +83,21 @@ export const CHARTS = [
 const SIGNALS = [
   ...new Set(CHARTS.filter(({ from }) => from === "signals").flatMap(({ lines }) => lines.map(({ name }) => name))),
 ].join(",");
+
+/** Of the events that are kept: {from, to} in ms since 1970; null where there are none, or it is not known. */
+export async function askForWhole({ source, isOfHashes }, signal) {
+  if (!isOfHashes) return null;
+  const { answer } = await told(getJson("course", { source, points: 1 }, signal));
+  return answer ? { from: Date.parse(answer.begin), to: Date.parse(answer.end) } : null;
+}
+
+/** When a moment of the past was, in ms since 1970; null where that is not known. */
+export async function askForTime({ source }, at, signal) {
+  const time = Date.parse(at);
+  if (!/^\d+\.\d+$/.test(at)) return Number.isNaN(time) ? null : time;
+  const { answer } = await told(getJson("residency", { source, at }, signal));
+  return answer?.time ? Date.parse(answer.time) : null;
+}
 
 /**
  * Ask for a stretch (ms since 1970): {course, signals: {times (ms), values(line): numbers or null}, or null, and why, where
