@@ -11,6 +11,7 @@ from kvxray_app.views.guide import guide
 from kvxray_app.views.history import history
 from kvxray_app.views.live import live
 from kvxray_app.views.overview import overview
+from kvxray_app.views.signals import signals
 from kvxray_app.views.timelines import timelines_page
 
 
@@ -23,6 +24,7 @@ def run() -> None:
         st.Page(fleet, title="Fleet", url_path="fleet"),
         st.Page(timelines_page, title="Timelines", url_path="timelines"),
         st.Page(history, title="History", url_path="history"),
+        st.Page(signals, title="Signals", url_path="signals"),
         st.Page(guide, title="Guide", url_path="guide"),
         st.Page(attach, title="Attach an engine", url_path="attach", visibility="hidden"),
     ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Collection
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -91,12 +92,14 @@ class SignalHistory:
             self._fill(name, engine, at_s, stretch)
         self._write()
 
-    def between(self, name: str, from_s: float, to_s: float) -> list[Timed]:
-        """In order of time. Of the last hour as it was read, where not much more is asked for; else by the minute."""
+    def between(self, name: str, from_s: float, to_s: float, only: Collection[str] | None = None) -> list[Timed]:
+        """In order of time. Of the last hour as it was read, where not much more is asked for; else by the minute.
+        only: these signals at least are wanted; None: all.
+        """
         fine = self._finely(name, from_s, to_s) if to_s - from_s <= 2 * RECENT_S else []
         # The minute in which the fine begins may lie before it in part: no rate suffers from what is told twice.
         fine_from_s = fine[0].at_s - fine[0].seconds if fine else to_s
-        coarse = self._by_minute(name, from_s, fine_from_s) if fine_from_s > from_s else []
+        coarse = self._by_minute(name, from_s, fine_from_s, only) if fine_from_s > from_s else []
         return [*coarse, *fine]
 
     def is_known(self, name: str) -> bool:
@@ -185,7 +188,7 @@ class SignalHistory:
         since_s = max(from_s, recent[-1].at_s - RECENT_S) if recent else from_s
         return [one for one in recent if since_s < one.at_s <= to_s]
 
-    def _by_minute(self, name: str, from_s: float, to_s: float) -> list[Timed]:
+    def _by_minute(self, name: str, from_s: float, to_s: float, only: Collection[str] | None) -> list[Timed]:
         first_s = int(from_s) // MINUTE_S * MINUTE_S
         stored = read_minutes(self._database, name, first_s, int(to_s) + 1, MAX_READ)
         told = {one.t_s: one.packed for one in stored}
@@ -197,4 +200,4 @@ class SignalHistory:
             engine = self._engines.get(name)
             if engine is not None and engine.minute_s is not None and first_s <= engine.minute_s <= to_s:
                 told[engine.minute_s] = pack(engine.minute)
-        return [Timed(t_s + MINUTE_S, MINUTE_S, unpack(told[t_s])) for t_s in sorted(told)]
+        return [Timed(t_s + MINUTE_S, MINUTE_S, unpack(told[t_s], only)) for t_s in sorted(told)]

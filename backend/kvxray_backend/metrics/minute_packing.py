@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from math import inf, isfinite
 from typing import Any, Final
 
@@ -34,15 +34,16 @@ def pack(stretch: Stretch) -> bytes:
     return _ENCODER.encode([VERSION, [_row(key, told) for key, told in _bounded(stretch)]])
 
 
-def unpack(packed: bytes) -> Stretch:
-    """Empty for what cannot be read: a later kvxray wrote it, or it is damaged."""
+def unpack(packed: bytes, only: Collection[str] | None = None) -> Stretch:
+    """Empty for what cannot be read: a later kvxray wrote it, or it is damaged. only: of these signals; None: all."""
     try:
         version, rows = _DECODER.decode(packed)
     except msgspec.MsgspecError:
         return Stretch()
     if version != VERSION:
         return Stretch()
-    found = (_read(row) for row in rows)
+    wanted = _NAME_OF.keys() if only is None else {_NUMBER_OF[name] for name in only}
+    found = (_read(row) for row in rows if row and row[0] in wanted)
     return Stretch(dict(one for one in found if one is not None))
 
 

@@ -5,7 +5,7 @@ Of a histogram, the sum of its values counts. A divisor that did not grow is no 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isnan
 from typing import Final
@@ -142,6 +142,16 @@ def _by_topic() -> Mapping[str, tuple[RatioOf, ...]]:
 
 RATIO_TOPICS: Final = _by_topic()
 RATIOS: Final[Mapping[str, RatioOf]] = {one.name: one for topic in RATIO_TOPICS.values() for one in topic}
+
+
+def signals_of(names: Iterable[str]) -> set[str]:
+    """What these signals and ratios are made of."""
+    return {part for name in names for part in _parts_of(name)}
+
+
+def _parts_of(name: str) -> tuple[str, ...]:
+    found = RATIOS.get(name)
+    return (name,) if found is None else (found.above, found.below)
 
 
 def ratio(found: RatioOf, stretch: Stretch) -> float | None:

@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from kvxray_backend.backend import Backend
-from kvxray_backend.metrics.ratios import RATIOS
+from kvxray_backend.metrics.ratios import RATIOS, signals_of
 from kvxray_backend.metrics.signals import SIGNALS
 from kvxray_backend.metrics.state import MetricsState, metrics_state
 from kvxray_backend.moments import Moment, iso_time_or_none
@@ -105,7 +105,7 @@ def signals_course(
     from_s = _seconds(Moment.parse(start)) if start is not None else to_s - 3_600
     if not 0 < to_s - from_s <= LONGEST_S:
         raise ApiError(400, f"Ask for a stretch of up to {LONGEST_S // 86_400} days that begins before it ends.")
-    found = backend.signals.between(told.name, from_s, to_s)
+    found = backend.signals.between(told.name, from_s, to_s, signals_of(names))
     step_s = step or step_for(found, from_s, to_s)
     if ceil((to_s - from_s) / step_s) >= MAX_BUCKETS:
         raise ApiError(400, f"That would be more than {MAX_BUCKETS:,} buckets; ask for a longer step.")

@@ -1,0 +1,61 @@
+// Signals that belong together, as cards; their course is asked for while somebody sees them.
+
+import { el, reconcile, setAttribute, setText } from "./elements.js";
+import { SignalCard } from "./signals_card.js";
+import { SignalsCourse } from "./signals_course.js";
+
+export class SignalsPanel {
+  constructor(title, certainties, tip) {
+    this.title = title;
+    this.certainties = certainties;
+    this.tip = tip;
+    this.cards = new Map();
+    this.grid = el("div", { class: "grid" });
+    this.failed = el("p", { class: "failed", role: "status", hidden: true });
+    this.node = el(
+      "section",
+      { class: "panel topic", "data-topic": title },
+      el("div", { class: "panel-head" }, el("h2", {}, title)),
+      this.failed,
+      this.grid,
+    );
+    this.course = new SignalsCourse(() => this.#drawAll());
+    this.sight = new IntersectionObserver(([entry]) => this.course.see(entry.isIntersecting));
+    this.sight.observe(this.node);
+  }
+
+  close() {
+    this.sight.disconnect();
+    this.course.close();
+  }
+
+  /** `topic` as the API tells it; `asked`: {engine, span_s, end, palette}. */
+  draw(topic, asked) {
+    this.topic = topic;
+    this.asked = asked;
+    this.course.want(asked.engine, topic.signals.map(({ name }) => name), asked.span_s, asked.end);
+    this.#drawAll();
+  } // prettier-ignore
+
+  #drawAll() {
+    if (!this.topic) return;
+    const { told, failed } = this.course;
+    setText(this.failed, failed);
+    setAttribute(this.failed, "hidden", !failed);
+    const make = ({ name }) => {
+      const card = new SignalCard(name, this.certainties, this.tip, (at) => this.#point(at));
+      this.cards.set(name, card);
+      return card.node;
+    };
+    reconcile(this.grid, this.topic.signals, ({ name }) => name, make, (_, signal) => {
+      const note = failed ? "Its course could not be asked for." : "Loading…";
+      this.cards.get(signal.name).draw(signal, told?.series[signal.name] ?? null, this.asked.palette, note);
+    }); // prettier-ignore
+  }
+
+  #point(at) {
+    const iso = at === null ? null : this.course.told?.times[at];
+    const when = iso ? new Date(iso).toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" }) : null;
+    for (const card of this.cards.values()) card.drawCursor(at, when);
+  } // prettier-ignore
+}

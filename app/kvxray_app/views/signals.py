@@ -1,0 +1,15 @@
+"""The signals: everything that the metrics of an engine tell, now and over an hour, a day or fifteen.
+
+One component draws all of it and keeps it up to date; this script runs once a visit.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from kvxray_app.components.signals import signals_screen
+
+
+def signals() -> None:
+    """Lay out the signals; without an engine, and without a backend, the component says so itself."""
+    signals_screen(st.query_params.get("source"))
