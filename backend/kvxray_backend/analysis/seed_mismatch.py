@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Final
 
 from kvxray_backend.analysis.finding import Finding, Subjects
@@ -32,22 +32,28 @@ class HashesByTokens:
     def clear(self) -> None:
         self._hashes.clear()
 
-    def shared_with(self, other: HashesByTokens) -> tuple[int, int]:
-        """Of the digests that both know: how many have the same hash, how many another."""
+    def shared_with(self, other: HashesByTokens, at_most: int = MAX_DIGESTS) -> tuple[int, int]:
+        """Of the digests that both know: how many have the same hash, how many another. at_most: so many of mine, the
+        last told, are looked for.
+        """
         same = different = 0
-        for digest in self._hashes.keys() & other._hashes.keys():
-            mine, theirs = self._hashes[digest], other._hashes[digest]
+        for digest in islice(reversed(self._hashes), at_most):
+            mine, theirs = self._hashes[digest], other._hashes.get(digest)
             if mine is not None and theirs is not None:
                 is_same = _are_one(mine, theirs)
                 same, different = same + is_same, different + (not is_same)
         return same, different
 
 
-def seed_mismatch_findings(engines: Mapping[str, HashesByTokens], t_ns: int) -> list[Finding]:
-    """One for each two engines that share tokens and no hash; under the name of the first, of no epoch of its."""
+def seed_mismatch_findings(
+    engines: Mapping[str, HashesByTokens], t_ns: int, at_most: int = MAX_DIGESTS
+) -> list[Finding]:
+    """One for each two engines that share tokens and no hash; under the name of the first, of no epoch of its. at_most:
+    so many blocks of an engine, those told last, are looked for in the others.
+    """
     found = []
     for one, other in combinations(sorted(engines), 2):
-        same, different = engines[one].shared_with(engines[other])
+        same, different = engines[one].shared_with(engines[other], at_most)
         if not different or same:
             continue
         blocks = counted(different, "block")

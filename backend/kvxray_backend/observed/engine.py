@@ -57,6 +57,7 @@ class ObservedEngine:
         self.since_ns = clock.wall_ns()
         self.findings: tuple[Finding, ...] = ()
         self.by_tokens = HashesByTokens()
+        self.seed_findings: tuple[Finding, ...] = ()
         self._clock = clock
         self._owns_surroundings = surroundings is None
         self._around = surroundings or Surroundings(database, log, clock)
@@ -92,6 +93,7 @@ class ObservedEngine:
         self._take_over()
         if self._thread is not None:
             self._thread.start()
+            self._around.compare_seeds(self.spec.name, self)
         if self.spec.metrics is not None or self.spec.prometheus is not None:
             with self.lock:
                 self.watch = MetricsWatch(self.spec.name)
@@ -103,6 +105,7 @@ class ObservedEngine:
         if self._reading is not None:
             self._reading.cancel()
         if self._thread is not None:
+            self._around.seeds.leave(self.spec.name)
             self._thread.close()
         with self.lock:
             self._engine_findings.close(self._clock.wall_ns())
@@ -188,7 +191,7 @@ class ObservedEngine:
         for rank in self.ranks.values():
             found += rank.findings.inspect(rank.followed, failure, rank.log.num_lost, now_ns)
         unreadable = self._listener.unreadable if self._listener is not None else Unreadable()
-        found += self._engine_findings.inspect(self.watch, followed, found, unreadable, now_ns)
+        found += self._engine_findings.inspect(self.watch, followed, found, self.seed_findings, unreadable, now_ns)
         self.findings = tuple(sorted(found, key=lambda one: (one.time_ns, one.id)))
         spent_s = time.monotonic() - began_s
         self._inspect_at_s = began_s + max(INSPECT_EVERY_S, ONE_PART_OF * spent_s)

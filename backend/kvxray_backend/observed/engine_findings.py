@@ -1,4 +1,5 @@
-"""What is found in a watched engine as a whole: by its metrics, and in what reaches us of its stream."""
+"""What is found in a watched engine as a whole: by its metrics, beside others, and in what reaches us of its
+stream."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
 from kvxray_backend.sources.foreign.pages_and_events import findings_of_pages
 
-KINDS: Final = ("metrics_contradiction", "conservation_violation", "hit_rate_suspect", "config")
+KINDS: Final = ("metrics_contradiction", "conservation_violation", "hit_rate_suspect", "config", "hash_seed_mismatch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,12 @@ class EngineFindings:
         watch: MetricsWatch | None,
         sources: Sequence[FollowedSource],
         found: Sequence[Finding],
+        seeds: Sequence[Finding],
         unreadable: Unreadable,
         now_ns: int,
     ) -> tuple[Finding, ...]:
-        """All that is open. found: what is open in its sources."""
-        states = []
+        """All that is open. found: what is open in its sources; seeds: what other engines show."""
+        states = [*seeds]
         for finding in findings_of_pages(watch, sources, found):
             if finding.state == "open":
                 states.append(finding)

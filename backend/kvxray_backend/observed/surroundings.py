@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 
 from kvxray_engine.clock import Clock
 from kvxray_engine.stream.joining import EVENTS_OF_BATCH
@@ -13,6 +14,7 @@ from kvxray_storage.event_log import EventLog
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.observed.metrics_loop import MetricsLoop
+from kvxray_backend.observed.seed_watch import Compared, SeedWatch
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
 from kvxray_backend.sources.foreign.replay_turns import ReplayTurns
 from kvxray_backend.sources.privacy import NameFilter
@@ -46,7 +48,18 @@ class Surroundings:
         self.names = NameFilter(self.digest_key)
         self.turns = ReplayTurns()
         self.metrics = MetricsLoop()
+        self.seeds = SeedWatch(clock)
+        self._is_comparing = False
+        self._lock = Lock()
         self.on_reading: list[OnReading] = on_reading if on_reading is not None else []
+
+    def compare_seeds(self, name: str, engine: Compared) -> None:
+        """From now on, until it leaves `seeds`."""
+        self.seeds.join(name, engine)
+        with self._lock:
+            if not self._is_comparing:
+                self._is_comparing = True
+                self.metrics.run(self.seeds.run())
 
     def close(self) -> None:
         self.metrics.close()

@@ -54,7 +54,8 @@ class TokenChains:
         keys: Sequence[Value] = (),
         namespace: tuple[str, str] = ("", ""),
     ) -> tuple[bytes, ...]:
-        """A digest for each block; none at all where the tokens are not those of these blocks, or are no token ids.
+        """A digest for each block; none at all where the tokens are not those of these blocks, are no token ids, or are
+        all zero.
 
         `keys`: extra keys of each block as sent, or empty; `namespace`: adapter and salt, which count for a root.
         """
@@ -65,6 +66,8 @@ class TokenChains:
             packed = _packed(tokens, width)
         except (struct.error, TypeError):
             return ()
+        if not packed.strip(b"\0"):
+            return ()  # recordings have zeros in the place of tokens, which prove nothing
         digests = self._chained(self._start(parent, namespace), packed, block_size * width * 4, keys, width)
         self._remember(hashes, digests)
         return digests
