@@ -43,6 +43,7 @@ class Overview:
         self._lock = threading.Lock()
         self._made: tuple[float, OverviewView] | None = None
         self._watched: set[str] = set()
+        self._lately: dict[str, tuple[float, list[Finding]]] = {}
         self._before: dict[str, tuple[float, tuple[Before, list[Finding]]]] = {}
 
     def now(self) -> OverviewView:
@@ -104,9 +105,18 @@ class Overview:
         if isinstance(moment, str):
             return absent_view(source, moment)
         try:
-            return foreign_engine_view(self.desk.at(source, moment))
+            view = foreign_engine_view(self.desk.at(source, moment))
+            return view.model_copy(update={"lately": self._lately_of(source.name)}) if moment.is_live else view
         except (NotStored, DamagedChunk) as error:
             return absent_view(source, str(error))
+
+    def _lately_of(self, source: str) -> list[Finding]:
+        """The last findings that are over, as they are stored."""
+        kept = self._lately.get(source)
+        if kept is None or time.monotonic() - kept[0] >= KEEP_BEFORE_S:
+            rows = history.findings(self.backend.database, source, "ended", LATELY)
+            kept = self._lately[source] = time.monotonic(), [finding_of(row) for row in rows]
+        return kept[1]
 
     def _remembered(self, live: LiveState) -> tuple[Before, list[Finding]]:
         kept = self._before.get(live.source)

@@ -18,7 +18,7 @@ from kvxray_backend.figures import Reading
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.overview import engine_view, fleet_view
 from kvxray_backend.overview_evidence import LABELS
-from kvxray_backend.overview_figures import NOT_TOLD
+from kvxray_backend.overview_figures import NOT_TOLD, not_told
 from kvxray_backend.overview_types import EngineView, OverviewView
 from kvxray_backend.overview_windows import Before, before
 from kvxray_backend.windows import EventTotals, EventWindows
@@ -78,6 +78,7 @@ def test_its_figures_are_those_of_the_state_and_of_what_was_generated(client: Te
     state = client.get("/api/state", params={"source": "engine", "at": seq}).json()
     assert found["counts"] == state["counts"]
     assert {name: found["figures"][name] for name in state["figures"]} == state["figures"]
+    assert found["figures"].keys() == not_told().keys()
     for name in NOT_TOLD:
         assert (found["figures"][name]["value"], found["figures"][name]["certainty"]) == (None, "not_observable")
     totals = [found["figures"][f"prompt_tokens_{part}"]["value"] for part in ("hit", "computed", "queried")]

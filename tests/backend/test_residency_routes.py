@@ -16,6 +16,8 @@ from fastapi.testclient import TestClient
 from kvxray_backend.observed.spec import ObserveSpec
 
 from tests.backend.foreign.engine_rig import EngineRig
+from tests.backend.metrics.web import serving as web_serving
+from tests.backend.metrics.web import text
 from tests.backend.served import backend_of, serving, until
 
 # Of late: what is older than is kept is pruned when it is stored.
@@ -146,14 +148,87 @@ def test_who_came_late_is_told_less_surely(tmp_path: Path) -> None:
     assert any("at least" in one["sentence"] for one in told["explanations"])
 
 
-@pytest.mark.parametrize(
-    "path", ["state", "summary", "state/blocks", "blocks/1", "requests", "prefixes/00"]
-)
+@pytest.mark.parametrize("path", ["state", "summary", "state/blocks", "blocks/1", "requests", "prefixes/00"])
 def test_what_asks_for_blocks_is_told_where_to_ask(path: str, tmp_path: Path) -> None:
     with watched(tmp_path, *CHAINS) as http:
         answer = http.get(f"/api/{path}", params={"source": "e"})
     assert answer.status_code == 409
     assert answer.json() == {"error": "The source e tells of hashes, not of blocks: ask /api/residency."}
+
+
+PAGE = """vllm:cache_config_info{block_size="16",num_gpu_blocks="11",enable_prefix_caching="True"} 1
+vllm:kv_cache_usage_perc 0.0
+vllm:num_requests_running 0
+vllm:num_requests_waiting 0
+vllm:prefix_cache_queries_total 100
+vllm:prefix_cache_hits_total 10
+"""
+
+
+def test_metrics_beside_events_tell_the_rest_and_what_differs_is_explained(tmp_path: Path) -> None:
+    with web_serving(text(PAGE)) as web, watched(tmp_path, *CHAINS, metrics=f"{web.url}/metrics", every_s=1.0) as http:
+        until(lambda: http.get("/api/residency").json()["figures"]["usage"]["value"] is not None)
+        told = http.get("/api/residency").json()
+        line = until(lambda: _healthy(http))
+        panels = {one["panel"]: one for one in http.get("/api/coverage").json()["panels"]}
+        (engine,) = http.get("/api/overview").json()["engines"]
+    figures = told["figures"]
+    assert (figures["usage"]["value"], figures["usage"]["certainty"]) == (0.0, "derived")
+    assert (figures["capacity_blocks"]["value"], figures["running"]["value"]) == (10, 0)
+    assert told["metrics"]["state"] == "reading"
+    assert any(
+        one["sentence"].startswith("Usage is 0.0% while 7 of 10 blocks are cached") for one in told["explanations"]
+    )
+    assert line["figures"]["capacity_blocks"]["value"] == 10
+    assert (panels["used"]["certainty"], panels["ttft"]["certainty"]) == ("derived", "not_observable")
+    assert any(one.startswith("leaks") for one in engine["verdict"]["not_judged"])
+
+
+def _healthy(http: TestClient) -> dict[str, Any] | None:
+    (line,) = http.get("/api/engines").json()["engines"]
+    return line if line["status"] == "healthy" else None
+
+
+def test_a_gap_taints_what_is_cached_until_it_is_repaired(tmp_path: Path) -> None:
+    with EngineRig(answers=False) as rig, serving(tmp_path) as http:
+        backend_of(http).observed.attach(ObserveSpec(name="e", events=rig.events), "settings")
+        rig.wait_for_subscriber()
+        rig.publish(2)
+        until(lambda: _heard(http) == 1)
+        rig.publish(1, is_heard=False)
+        rig.publish(2)
+        finding = until(lambda: http.get("/api/residency").json()["findings"])[0]
+        told = http.get("/api/residency").json()
+        (source,) = http.get("/api/sources").json()["sources"]
+        listed = http.get("/api/findings", params={"state": "open"}).json()["findings"]
+    assert finding["kind"] == "seq_gap"
+    assert (told["figures"]["cached_blocks"]["value"], told["figures"]["cached_blocks"]["certainty"]) == (4, "derived")
+    assert told["figures"]["cached_blocks"]["taints"] == [finding["id"]]
+    assert (told["gaps"], source["gaps"], [one["id"] for one in listed]) == (1, 1, [finding["id"]])
+
+
+def test_ranks_are_sources_of_one_engine(tmp_path: Path) -> None:
+    with EngineRig() as rig, serving(tmp_path) as http:
+        backend_of(http).observed.attach(ObserveSpec(name="e", events=rig.events, num_blocks=50), "settings")
+        rig.wait_for_subscriber()
+        rig.publish(payloads=[msgspec.msgpack.encode([T0, [stored([n])], n % 2]) for n in range(1, 7)])
+        until(lambda: _cached_of(http, "e") == 3 and _cached_of(http, "e/1") == 3)
+        (line,) = until(lambda: _with_ranks(http, 2))
+        assert [one["engine"] for one in http.get("/api/sources").json()["sources"]] == ["e", "e"]
+        unknown = http.get("/api/residency", params={"source": "e/2"})
+    assert (line["sources"], line["figures"]["cached_blocks"]["value"]) == (["e", "e/1"], 6)
+    assert unknown.status_code == 404
+
+
+def _cached_of(http: TestClient, source: str) -> int | None:
+    answer = http.get("/api/residency", params={"source": source}).json()
+    return answer["figures"]["cached_blocks"]["value"] if "figures" in answer else None
+
+
+def _with_ranks(http: TestClient, num: int) -> list[dict[str, Any]] | None:
+    engines: list[dict[str, Any]] = http.get("/api/engines").json()["engines"]
+    told = [one["figures"]["cached_blocks"]["value"] for one in engines]
+    return engines if len(engines[0]["sources"]) == num and told == [6] else None
 
 
 def test_an_engine_without_events_is_known_by_its_metrics_alone(tmp_path: Path) -> None:

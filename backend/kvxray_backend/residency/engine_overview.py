@@ -47,9 +47,9 @@ def foreign_engine_view(moment: ForeignMoment) -> EngineView:
         media=sorted({tier_of(pool.name) or pool.name for pool in descriptor.pools}) if descriptor else [],
         counts={},
         figures=figures,
-        gaps=sum(finding.kind == "seq_gap" for finding in moment.findings),
+        gaps=_times(moment, "seq_gap"),
         drops=None,
-        bad_messages=0,
+        bad_messages=_times(moment, "unknown_or_partial_event"),
         findings=the_most_telling(newest),
         num_findings=len(newest),
         lately=[],
@@ -79,6 +79,15 @@ def _of_metrics(moment: ForeignMoment) -> tuple[dict[str, Figure], MetricsStateV
         return {}, NO_METRICS
     with engine.lock:
         return signal_figures(engine), metrics_view(engine)
+
+
+def _times(moment: ForeignMoment, kind: str) -> int:
+    """How often that was found since it is followed; of the past, of what was open then."""
+    engine, rank = moment.source.engine, moment.source.rank
+    if engine is None or rank is None or moment.at != LIVE:
+        return sum(finding.kind == kind for finding in moment.findings)
+    with engine.lock:
+        return rank.followed.findings.times[kind]
 
 
 def _trouble(moment: ForeignMoment) -> str:

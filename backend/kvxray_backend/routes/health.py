@@ -27,7 +27,7 @@ def health(backend: BackendDep) -> HealthView:
         status="degraded" if failed else "ok",
         version=metadata.version("kvxray"),
         uptime_s=round(backend.uptime_s, 3),
-        sources=len(backend.sources),
+        sources=len(backend.sources) + len(backend.observed.all),
         viewers=backend.num_viewers,
         database=database,
     )
