@@ -10,7 +10,7 @@ from kvxray_app.markup import colour_variables
 
 _STYLE = """
 <style>
-.kx-empty { max-width: 40rem; margin: 12vh auto 0; padding: 2rem 2.2rem; text-align: center; border-radius: 12px;
+.kx-empty { max-width: 44rem; margin: 12vh auto 0; padding: 2rem 2.2rem; text-align: center; border-radius: 12px;
   border: 1px solid var(--kx-border); background: var(--kx-panel); color: var(--kx-text-muted); }
 .kx-empty .grid { width: 8.9rem; height: 3.9rem; margin: 0 auto 1.1rem; background-color: var(--kx-empty);
   background-image: linear-gradient(var(--kx-panel) 4px, transparent 4px),
@@ -25,14 +25,15 @@ _STYLE = """
 
 def no_engine() -> None:
     """The backend follows no engine: how to give it one."""
-    source, setting, demo = (
+    observe, source, setting, demo = (
         f"<code>{escape(text)}</code>"
-        for text in ("kvxray serve --source NAME=EVENTS,REPLAY", "KVXRAY_SOURCES", "kvxray demo")
+        for text in ("kvxray observe", "kvxray serve --source NAME=EVENTS,REPLAY", "KVXRAY_SOURCES", "kvxray demo")
     )
     st.html(
         f'{_STYLE}<section class="kx-empty" role="status" style="{colour_variables()}"><div class="grid"></div>'
         "<h2>No engine to follow yet</h2>"
         '<p><a href="attach" target="_self">Attach an engine</a>: vLLM, SGLang, TensorRT-LLM, Dynamo.</p>'
-        f"<p>For one of kvxray's own, start kvxray with {source}<br>or set {setting}.</p>"
+        f"<p>Or start kvxray with {observe}.</p>"
+        f"<p>One of kvxray's own: {source}<br>or {setting}.</p>"
         f"<p>To see one at work at once, run {demo}.</p></section>"
     )

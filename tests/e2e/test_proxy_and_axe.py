@@ -77,7 +77,11 @@ def assert_all_accessible(tab: Tab, address: str) -> None:
     for title in titles:
         tab.turn_to(title)
         assert_accessible(tab.page, f"{title}, dark", RULES)
+    tab.open(f"{address}attach")
+    assert_accessible(tab.page, "Attach, dark", RULES)
     tab.page.emulate_media(color_scheme="light")
+    tab.at_rest()
+    assert_accessible(tab.page, "Attach, light", CONTRAST)
     for title in titles:
         tab.turn_to(title)
         assert_accessible(tab.page, f"{title}, light", CONTRAST)
@@ -117,6 +121,10 @@ def test_behind_a_proxy_every_page_works_and_asks_for_nothing_outside_its_path(
         page.reload()
         tab.at_rest()
         assert page.url == here
+        tab.open(f"{proxy.url}/fleet")
+        page.get_by_role("link", name="Attach an engine").click()
+        page.wait_for_url(f"{proxy.url}/attach")
+        tab.at_rest()
         tab.open(f"{proxy.url}/?block=1")
         wait_until_live(page)
         page.wait_for_function("location.search.includes('block=1')")

@@ -51,7 +51,7 @@ class Attach {
   async #test() {
     const done = await this.#send("engines/test", "Listening; this takes up to six seconds.");
     if (!done) return;
-    this.#show(...foundNodes(done.answer, this.words.certainties));
+    this.#show(...foundNodes(done.answer, this.words));
     this.status.textContent = done.answer.sentence;
     this.found.focus();
   }
@@ -97,6 +97,7 @@ class Attach {
   #show(...nodes) {
     setAttribute(this.found, "data-old", null);
     this.found.replaceChildren(...nodes);
+    this.found.scrollTop = 0;
   }
 }
 

@@ -5,14 +5,14 @@ import { count, plural } from "./format.js";
 
 const HEARD = { heard: "good", read: "good", silent: "open", none: "open", refused: "bad", failed: "bad" };
 
-/** The answer of `/api/engines/test` as nodes; `words`: those of the certainties. */
-export function foundNodes(found, words) {
+/** The answer of `/api/engines/test` as nodes. */
+export function foundNodes(found, { certainties, makes }) {
   return [
     el("p", { class: "verdict", "data-is": found.reachable ? "good" : "bad" }, found.sentence),
     part("Events", found.events, eventFacts(found.events)),
-    part("Metrics", found.metrics, metricFacts(found.metrics)),
+    part("Metrics", found.metrics, metricFacts(found.metrics, makes)),
     ...(found.findings.length ? [findingsOf(found.findings)] : []),
-    ...coverageNodes(found.coverage, words),
+    ...coverageNodes(found.coverage, certainties),
   ];
 }
 
@@ -45,10 +45,10 @@ const REPLAYS = { answers: "answers", silent: "does not answer", none: "" };
 
 const groupText = ({ kind, window }) => (window ? `${kind} (window ${count(window)})` : kind).replaceAll("_", " ");
 
-function metricFacts({ state, make, signals, capacity_blocks: capacity, block_size: size }) {
+function metricFacts({ state, make, signals, capacity_blocks: capacity, block_size: size }, makes) {
   if (state !== "read") return [];
   return [
-    ["They are of", make],
+    ["They are of", makes.find(({ key }) => key === make)?.label ?? make],
     ["Signals", count(signals)],
     ["Capacity", capacity == null ? "not told" : plural(capacity, "block")],
     ["Block size", size == null ? "" : plural(size, "token")],

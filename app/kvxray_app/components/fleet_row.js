@@ -53,6 +53,7 @@ export class FleetRow {
     setAttribute(this.link, "href", pageUrl("live", engine.sources[0] ?? engine.name));
     setText(this.about, aboutEngine(engine, this.words.makes));
     for (const node of [this.sentence, this.brief]) setText(node, engine.sentence);
+    setAttribute(this.brief, "title", engine.sentence); // it may be cut
     setText(this.metrics, metrics?.state === "failing" ? metrics.sentence : "");
     setStyle(this.bar, "width", `${Math.min(1, figures.usage?.value ?? 0) * 100}%`);
     setAttribute(this.bar.parentElement, "data-none", figures.usage?.value == null);
@@ -116,7 +117,10 @@ export class FleetRow {
     const { bar, words } = this.coverage;
     setAttribute(bar, "hidden", !coverage);
     setText(words, coverage ? coverageWords(coverage) : NO_DATA);
-    CERTAINTIES.forEach((certainty, at) => setStyle(bar.children[at], "flex-grow", `${coverage?.[certainty] ?? 0}`));
+    CERTAINTIES.forEach((certainty, at) => {
+      setStyle(bar.children[at], "flex-grow", `${coverage?.[certainty] ?? 0}`);
+      setAttribute(bar.children[at], "hidden", !coverage?.[certainty]);
+    });
   }
 }
 

@@ -88,9 +88,26 @@ _PAGES = {
     "them as they were at any moment.",
     "Overview": "One sentence on whether each cache is healthy and, if not, whether it is KV, compute, queue or "
     "transfer, with the figures that say so. Where it cannot know, it says that.",
+    "Fleet": "All engines of all makes, one line each and the worst first. A press on a head sorts by it, the box "
+    "filters, a line leads to the live page of its engine.",
+    "Attach an engine": "From the fleet: what to switch on at a vLLM, SGLang, TensorRT-LLM or Dynamo, a test of the "
+    "connection, and what can be known of it.",
     "Timelines": "How every figure went, with findings, restarts and gaps marked. Drag over a chart to choose a "
     "stretch, press to go to a moment.",
     "History": "What was found, the lives of the engine, and every stored event.",
+}
+
+_OTHERS = {
+    "What they tell": "Engines of others tell which prefixes they have cached, block by block, each by its hash. Block "
+    "ids, reference counts, holders and requests they do not tell: those panels say not observable.",
+    "Cached prefixes": "Every block that such an engine has cached is one cell: from left to right the blocks of a "
+    "prompt, from top to bottom the prompts that branch off. What many share is as high as all of them.",
+    "Hatched": "Unreachable: a block before it is gone, so that no prompt can hit it any more.",
+    "Maybe": "Told twice, which may have been a reuse of the same block and not one more.",
+    "In use and cached": "In use are blocks that requests hold, as metrics tell; cached ones that nobody holds do not "
+    "count. So an idle engine is 0% in use while nearly all its blocks are cached.",
+    "Known since": "Nobody tells what was cached before kvxray came, unless the engine's replay reaches back so far.",
+    "Silence": "An engine without work tells nothing, not even that its cache was cleared, before its next request.",
 }
 
 _STYLE = """
@@ -125,6 +142,7 @@ def guide() -> None:
         definitions("States of a block", states, swatches=True),
         definitions("Words", _TERMS),
         definitions("Reading the map", _MAP),
+        definitions("Engines of others", _OTHERS),
         definitions("Going back in time", _TIME),
         definitions("Requests and amounts", _TABLE),
         definitions("When a leak shows", _LEAK),
