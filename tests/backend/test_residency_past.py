@@ -48,8 +48,14 @@ def test_the_past_of_an_engine_is_told_like_its_present(tmp_path: Path) -> None:
         assert (then["state"], then["epoch"], then["figures"]["cached_blocks"]["value"]) == ("past", 1, 7)
         map_then = http.get("/api/residency/map", params={"at": f"1.{BATCH - 1}"}).content
         assert len(map_then) == 32 + 6 * 24
+        events = http.get("/api/residency/hash", params={"hash": f"{11:016x}", "history": 5}).json()["history"]
+        assert [row["kind"] for row in events] == ["ResidencyRemoved", "ResidencyStored"]
         hash_then = http.get("/api/residency/hash", params={"at": f"1.{BATCH - 1}", "hash": f"{11:016x}"}).json()
         assert hash_then["certainty"] == "certain"
+        told = http.get("/api/overview", params={"source": "e", "at": f"1.{BATCH - 1}"}).json()["engines"]
+        assert [(one["state"], one["figures"]["cached_blocks"]["value"]) for one in told] == [("past", 6)]
+        early = http.get("/api/overview", params={"at": iso_time(round((T0 - 1e6) * 1e9))}).json()["engines"]
+        assert early[0]["verdict"]["sentence"].startswith("Cannot tell, because nothing is stored of the source e from")
 
 
 def test_its_events_are_told_in_words(tmp_path: Path) -> None:

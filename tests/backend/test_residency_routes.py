@@ -18,7 +18,8 @@ from kvxray_backend.observed.spec import ObserveSpec
 from tests.backend.foreign.engine_rig import EngineRig
 from tests.backend.metrics.web import serving as web_serving
 from tests.backend.metrics.web import text
-from tests.backend.served import backend_of, serving, until
+from tests.backend.served import backend_of, caught_up, serving, source_of, until
+from tests.backend.small_engine import SmallEngine
 
 # Of late: what is older than is kept is pruned when it is stored.
 T0 = float(round(time.time()) - 600)
@@ -229,6 +230,19 @@ def _with_ranks(http: TestClient, num: int) -> list[dict[str, Any]] | None:
     engines: list[dict[str, Any]] = http.get("/api/engines").json()["engines"]
     told = [one["figures"]["cached_blocks"]["value"] for one in engines]
     return engines if len(engines[0]["sources"]) == num and told == [6] else None
+
+
+def test_an_engine_of_ours_stands_on_the_same_page(tmp_path: Path) -> None:
+    with SmallEngine() as engine, serving(tmp_path, source_of(engine)) as http:
+        engine.work(20)
+        caught_up(http, engine)
+        (line,) = http.get("/api/engines").json()["engines"]
+        panels = {one["panel"]: one["certainty"] for one in http.get("/api/coverage").json()["panels"]}
+        refused = http.get("/api/residency")
+    assert (line["kind"], line["make"], line["state"], line["removable"]) == ("blocks", "kvxray", "connected", False)
+    assert line["figures"]["capacity_blocks"]["value"] > line["figures"]["cached_blocks"]["value"]
+    assert (panels["leaks"], panels["offload"]) == ("exact", "not_observable")
+    assert refused.json() == {"error": "The source engine tells of blocks, not of hashes: ask /api/state."}
 
 
 def test_an_engine_without_events_is_known_by_its_metrics_alone(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from kvxray_backend.analysis.finding import Finding
-from kvxray_backend.api_types import Answer, Seq, Time
+from kvxray_backend.api_types import Answer, EventView, Seq, Time
 from kvxray_backend.figure import Figure
 
 Kind = Literal["blocks", "hashes", "metrics"]
@@ -85,7 +85,7 @@ class ResidencyView(Answer):
     state: State = Field(description="As in /api/engines.")
     since: Time | None = Field(description="Since when.")
     known_since: Seq | None = Field(description="From which event on all is known; null where it began before us.")
-    dialect: str | None = Field(description="How it writes its events; null where none was read.")
+    trouble: str = Field(description="Why no event of its can be heard now; empty where nothing is known to be wrong.")
     gaps: int | None = Field(description="Gaps in its batches, those made good included; null of the past.")
     late: int | None = Field(description="Batches that came late; null of the past.")
     bad_messages: int | None = Field(description="Batches with something that could not be read; null of the past.")
@@ -142,3 +142,7 @@ class ResidencyHashView(Answer):
     lora: str = Field(description="Name of the adapter; empty for none.")
     salt: str = Field(description="Keyed digest of the salt; empty for none.")
     findings: list[Finding] = Field(description="Open findings about it; at most a hundred.")
+    history: list[EventView] = Field(
+        default=[],
+        description="Its stored events in this epoch, the newest first; at most `history`.",
+    )

@@ -9,12 +9,13 @@ from typing import Literal
 
 from kvxray_engine.stream.residency_state import ResidencyState
 from kvxray_engine.stream.schema import Name
+from kvxray_storage.residency_history import hash_events
 
-from kvxray_backend.api_types import MomentView
+from kvxray_backend.api_types import EventView, MomentView
 from kvxray_backend.backend import Backend
-from kvxray_backend.moments import Moment, Point, iso_time
+from kvxray_backend.moments import LIVE, Moment, Point, iso_time
 from kvxray_backend.residency.answers import ResidencyHashView
-from kvxray_backend.residency.events import ToldEvents, events_until, newest_events
+from kvxray_backend.residency.events import ToldEvents, event_views, events_until, newest_events
 from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource
 from kvxray_backend.residency.hash_view import HashQuestion, hash_view
 from kvxray_backend.residency.past import ResidencyPast
@@ -59,15 +60,33 @@ class ResidencyDesk:
         assert then.columns is not None, "it is stored"
         return MomentView(at=then.at, time=iso_time(then.columns.t_ns), step=then.columns.step)
 
-    def hash(self, source: ForeignSource, moment: Moment, question: HashQuestion) -> ResidencyHashView | None:
-        """None: it is not known there. Raises `NotStored`."""
+    def hash(
+        self, source: ForeignSource, moment: Moment, question: HashQuestion, history: int = 0
+    ) -> ResidencyHashView | None:
+        """None: it is not known there. history: how many of its stored events to give. Raises `NotStored`."""
         then = self.at(source, moment)
+        told = self._hash(source, moment, question, then)
+        if told is None or not history:
+            return told
+        return told.model_copy(update={"history": self._history(then, told.ordinal, history)})
+
+    def _hash(
+        self, source: ForeignSource, moment: Moment, question: HashQuestion, then: ForeignMoment
+    ) -> ResidencyHashView | None:
         if then.columns is None:
             return None
         if moment.is_live and source.engine is not None and source.rank is not None:
             with source.engine.lock:
                 return _told(then, source.rank.followed.fold, question)
         return _told(then, self._past.state_of(source, moment), question)
+
+    def _history(self, then: ForeignMoment, ordinal: int, limit: int) -> list[EventView]:
+        key = self.backend.epoch_key(then.source.name, then.epoch)
+        if key is None or then.epoch is None:
+            return []
+        last_seq = Point.parse(then.at).seq if then.at != LIVE else None
+        rows = hash_events(self.backend.database, key, [ordinal], limit, last_seq)
+        return event_views(self.backend, then, ToldEvents(then.epoch, rows))
 
 
 def _told(then: ForeignMoment, fold: ResidencyState, question: HashQuestion) -> ResidencyHashView | None:

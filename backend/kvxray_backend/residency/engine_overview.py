@@ -14,6 +14,7 @@ from kvxray_backend.residency.engine_signals import NO_METRICS, metrics_view, si
 from kvxray_backend.residency.figures import residency_figures
 from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource
 from kvxray_backend.residency.source_view import labels_of
+from kvxray_backend.residency.view import trouble_of
 from kvxray_backend.sources.foreign.media import tier_of
 from kvxray_backend.told_findings import the_most_telling
 
@@ -24,7 +25,9 @@ def foreign_engine_view(moment: ForeignMoment) -> EngineView:
     signals, metrics = _of_metrics(moment)
     figures = overview_figures_of(moment, signals)
     verdict = judge(
-        Signs(moment.state, figures, moment.findings, kind=source.kind, metrics=metrics.state, trouble=_trouble(moment))
+        Signs(
+            moment.state, figures, moment.findings, kind=source.kind, metrics=metrics.state, trouble=trouble_of(moment)
+        )
     )
     descriptor = columns.descriptor if columns is not None else None
     newest = sorted(moment.findings, key=lambda finding: finding.time_ns, reverse=True)
@@ -88,11 +91,6 @@ def _times(moment: ForeignMoment, kind: str) -> int:
         return sum(finding.kind == kind for finding in moment.findings)
     with engine.lock:
         return rank.followed.findings.times[kind]
-
-
-def _trouble(moment: ForeignMoment) -> str:
-    engine = moment.source.engine
-    return engine.trouble if engine is not None and moment.at == LIVE else ""
 
 
 def _labels(source: ForeignSource) -> dict[str, str]:

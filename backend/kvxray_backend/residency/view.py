@@ -42,7 +42,7 @@ def residency_view(moment: ForeignMoment) -> ResidencyView:
         state=moment.state,
         since=iso_time_or_none(moment.since_ns),
         known_since=since_of(moment),
-        dialect=getattr(moment.source.rank, "dialect", None),
+        trouble=trouble_of(moment),
         gaps=losses.gaps,
         late=losses.late,
         bad_messages=losses.bad,
@@ -65,6 +65,12 @@ def _beside(moment: ForeignMoment) -> tuple[dict[str, Figure], MetricsStateView,
         times = rank.followed.findings.times if rank is not None else None
         losses = Losses(times["seq_gap"], times["late_batch"], times["unknown_or_partial_event"]) if times else Losses()
         return signal_figures(engine), metrics_view(engine), losses
+
+
+def trouble_of(moment: ForeignMoment) -> str:
+    """Why nothing can be heard of it now; empty of the past."""
+    engine = moment.source.engine
+    return engine.trouble if engine is not None and moment.at == LIVE else ""
 
 
 def known_of(moment: ForeignMoment) -> Known:

@@ -54,12 +54,13 @@ def residency_hash(
     moment: MomentDep,
     hash: Annotated[str | None, Query(max_length=MAX_HASH_DIGITS, description="The hash, in hexadecimal.")] = None,
     ordinal: Annotated[int | None, Query(ge=0, lt=2**31, description="Or its ordinal, as the map has it.")] = None,
+    history: Annotated[int, Query(ge=0, le=200, description="How many of its stored events to give.")] = 0,
 ) -> ResidencyHashView:
     """One hash in full: where it is, its chain, its times and what was found about it."""
     question = HashQuestion(_bytes_of(hash) if hash is not None else None, ordinal)
     if question.block_hash is None and ordinal is None:
         raise ApiError(400, "Name the hash as hash=HEX, or as ordinal=N.")
-    found = desk.hash(source, moment, question)
+    found = desk.hash(source, moment, question, history)
     if found is None:
         raise ApiError(404, f"The source {source.name} knows no such hash at that moment.")
     return found
