@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from itertools import combinations, islice
 from typing import Final
@@ -19,7 +20,8 @@ class HashesByTokens:
     """
 
     def __init__(self) -> None:
-        self._hashes: dict[bytes, bytes | None] = {}
+        # Finding the first key of a plain dict takes a look at each that was removed before it, for every block.
+        self._hashes: OrderedDict[bytes, bytes | None] = OrderedDict()
 
     def note(self, digests: Sequence[bytes], hashes: Sequence[bytes]) -> None:
         """One digest for each hash, or none at all."""
@@ -27,7 +29,7 @@ class HashesByTokens:
             known = self._hashes.pop(digest, block_hash)
             self._hashes[digest] = block_hash if known == block_hash else None
         while len(self._hashes) > MAX_DIGESTS:
-            del self._hashes[next(iter(self._hashes))]
+            self._hashes.popitem(last=False)
 
     def clear(self) -> None:
         self._hashes.clear()

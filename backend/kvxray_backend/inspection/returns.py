@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,7 +23,8 @@ class _Kept:
     """Of one place: copies by hash, and what was removed, the latest last. Invariant: what is gone has no copies."""
 
     copies: dict[Hash, int] = field(default_factory=dict)
-    gone: dict[Hash, None] = field(default_factory=dict)
+    # Ordered: the first key of a plain dict is found by a look at each that was removed before it.
+    gone: OrderedDict[Hash, None] = field(default_factory=OrderedDict)
 
     def take(self, one: Hash) -> bool:
         """Whether that was the last copy."""
@@ -85,7 +87,7 @@ class Returns:
                 if kept.take(one):
                     kept.gone[one] = None
             while len(kept.gone) > MAX_GONE:
-                del kept.gone[next(iter(kept.gone))]
+                kept.gone.popitem(last=False)
 
     def _meant(self, event: Removed) -> list[_Where]:
         """Places that lose a copy where they have one."""

@@ -7,6 +7,7 @@ and sessions are digested before they go into a name.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -78,7 +79,7 @@ class Interning:
         self._like = like
         self._described = Described()
         self._hashes = HashOrdinals(are_gone, generation_size)
-        self._names: dict[Name, int] = {}
+        self._names: OrderedDict[Name, int] = OrderedDict()  # the first of many is found at once
         self._next_name = 0
         self._next_wire_seq = 0
 
@@ -186,7 +187,7 @@ class Interning:
             body.names.append(name)
         self._names[name] = ordinal
         if len(self._names) > NAMES_IN_USE:
-            del self._names[next(iter(self._names))]
+            self._names.popitem(last=False)
         return ordinal
 
     def _message(self, body: _Body, wire_seq: int, t0_ns: int, descriptor: bytes) -> Message:
