@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,7 +80,7 @@ async def get_bytes(
     except httpx2.TimeoutException:
         raise FetchError(f"no answer within {timeout_s:g} s") from None
     except httpx2.ConnectError as error:
-        raise FetchError(f"nothing answers there: {_short(error)}") from None
+        raise FetchError(f"nothing answers there{_why_not_connected(error)}") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise FetchError(f"the answer broke off: {_short(error)}") from None
 
@@ -110,6 +112,18 @@ async def _capped(response: httpx2.Response, max_bytes: int) -> bytes:
 
 def _too_large(max_bytes: int) -> str:
     return f"the answer is larger than {max_bytes >> 20} MiB"
+
+
+def _why_not_connected(error: BaseException) -> str:
+    """What the system said, which lies beneath what others say of it."""
+    beneath: BaseException | None = error
+    while beneath is not None:
+        if isinstance(beneath, OSError) and beneath.errno is not None:
+            has_own_words = isinstance(beneath, socket.gaierror | ssl.SSLError)
+            reason = (beneath.strerror or "") if has_own_words else os.strerror(beneath.errno)
+            return f": {reason[:1].lower()}{reason[1:200]}" if reason else ""
+        beneath = beneath.__cause__ or beneath.__context__
+    return ""
 
 
 def _short(error: Exception) -> str:

@@ -6,6 +6,7 @@ import socket
 import threading
 
 import pytest
+from kvxray_backend.observed import trial_listener
 from kvxray_backend.observed.connection_test import MAX_AT_ONCE, ConnectionTests
 from kvxray_backend.observed.spec import ObserveSpec
 from kvxray_engine.errors import UserError
@@ -16,13 +17,15 @@ from tests.backend.metrics.pages import recorded_body
 from tests.backend.metrics.web import serving, text
 from tests.e2e.demo_rig import free_ports
 
+PATIENCE_S = 60.0
+
 
 def tried(**fields):
     return ConnectionTests().run(ObserveSpec(name="east", **fields))
 
 
-def tried_while(rig, payloads, **fields):
-    """While the engine publishes, once somebody hears it."""
+def tried_while(rig, payloads, *, replay_s=PATIENCE_S, **fields):
+    """While the engine publishes, once somebody hears it; however slow this machine is just now."""
 
     def publish():
         rig.wait_for_subscriber()
@@ -30,10 +33,13 @@ def tried_while(rig, payloads, **fields):
 
     speaking = threading.Thread(target=publish)
     speaking.start()
-    try:
-        return tried(events=rig.events, **fields)
-    finally:
-        speaking.join()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trial_listener, "LISTEN_S", PATIENCE_S)
+        patch.setattr(trial_listener, "REPLAY_S", replay_s)
+        try:
+            return tried(events=rig.events, **fields)
+        finally:
+            speaking.join()
 
 
 def certainties(view):
@@ -63,20 +69,58 @@ def test_a_speaking_engine_with_metrics_tells_dialect_groups_capacity_and_what_w
     assert view.sentence == "east: its events are heard and its metrics are read."
 
 
-def test_an_idle_engine_is_connected_and_silent_and_its_replay_is_asked_for_nothing_but_its_end():
+def test_an_idle_engine_tells_of_its_past_by_replay(monkeypatch):
+    monkeypatch.setattr(trial_listener, "LISTEN_S", PATIENCE_S)
     with EngineRig() as rig:
-        rig.publish(50, is_heard=False)
+        rig.publish(payloads=[packed(stored((n,), block_size=8), rank=0) for n in range(1, 51)], is_heard=False)
         view = tried(events=rig.events, replay=rig.replay)
-        assert rig.num_requests == 1
+    events = view.events
+    assert (events.state, events.batches, events.replay, events.block_size) == ("heard", 50, "answers", 8)
+    assert events.sentence == "Idle just now; by replay it told 50 batches of its past."
+    assert certainties(view)["cached_set"] == "exact"
+
+
+def test_an_idle_engine_without_replay_is_connected_and_silent():
+    with EngineRig() as rig:
+        view = tried(events=rig.events)
     assert view.reachable
-    assert (view.events.state, view.events.batches, view.events.replay) == ("silent", 0, "answers")
+    assert (view.events.state, view.events.batches, view.events.replay) == ("silent", 0, "none")
     assert view.events.sentence.startswith("Connected, and nothing was told within 4.5 s: an idle engine is silent")
     assert "exact" not in certainties(view).values()
 
 
+def test_an_idle_engine_that_has_told_nothing_yet_is_silent_too():
+    with EngineRig() as rig:
+        view = tried(events=rig.events, replay=rig.replay)
+    assert (view.events.state, view.events.replay) == ("silent", "answers")
+
+
+def middle_of_a_stream(buffer_steps):
+    """What the cached set will be, by a test that begins with batch 40 of an engine that can repeat so many."""
+    with EngineRig(buffer_steps=buffer_steps) as rig:
+        rig.publish(40, is_heard=False)
+        view = tried_while(rig, [packed(stored())], replay=rig.replay)
+    assert (view.events.state, view.events.batches, view.events.replay) == ("heard", 1, "answers")
+    return certainties(view)["cached_set"]
+
+
+def test_what_replay_reaches_back_to_decides_what_will_be_exact():
+    assert middle_of_a_stream(buffer_steps=100) == "exact"
+    assert middle_of_a_stream(buffer_steps=10) == "derived"
+
+
+def test_an_engine_with_a_long_past_is_not_made_to_tell_it(monkeypatch):
+    monkeypatch.setattr(trial_listener, "MAX_ASKED_AGAIN", 39)
+    with EngineRig() as rig:
+        rig.publish(40, is_heard=False)
+        view = tried_while(rig, [packed(stored())], replay=rig.replay)
+        assert rig.num_requests == 1
+    assert certainties(view)["cached_set"] == "derived"
+
+
 def test_a_replay_address_that_answers_nothing_is_said_to_be_silent():
     with EngineRig(answers=False) as rig:
-        view = tried_while(rig, [packed(stored())], replay=rig.replay)
+        view = tried_while(rig, [packed(stored())], replay=rig.replay, replay_s=1.5)
     assert (view.events.state, view.events.replay) == ("heard", "silent")
 
 
@@ -88,7 +132,7 @@ def test_an_engine_that_is_not_there_is_refused_with_the_reason():
         "refused", f"Nothing answers at tcp://127.0.0.1:{port}: connection refused.",
     )  # fmt: skip
     assert view.metrics.state == "failed"
-    assert view.metrics.sentence.startswith("Metrics cannot be read: nothing answers there")
+    assert view.metrics.sentence == "Metrics cannot be read: nothing answers there: connection refused."
     assert set(certainties(view).values()) == {"not_observable"}
 
 
