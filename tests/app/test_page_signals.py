@@ -114,6 +114,23 @@ def test_the_stretch_is_chosen_and_asked_for(page: Page, backend: ScriptedBacken
     assert days == 15
 
 
+def test_where_less_is_told_than_was_asked_for_it_says_since_when(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    metrics = Metrics(text(0), text(600))
+    show(page, backend, mount, metrics)
+    began = page.evaluate("new Date(Date.now() - 600e3).toISOString()")
+    backend.answers["signals/course"] |= {"times": [began]}
+    page.evaluate("[...inside('signals', '.presses').children].find((one) => one.textContent === '24 h').click()")
+    words = page.evaluate(
+        "iso => new Date(iso).toLocaleString(undefined, { hour: '2-digit', minute: '2-digit' })", began
+    )
+    page.wait_for_function(
+        "words => !inside('signals', '.topic .faint').hidden && inside('signals', '.topic .faint').textContent.includes(words)",
+        arg=words,
+    )
+
+
 def test_what_is_not_told_is_listed_in_a_fold(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
     metrics = Metrics(text(0), text(600))
     show(page, backend, mount, metrics)

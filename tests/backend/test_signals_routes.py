@@ -127,6 +127,15 @@ def test_times_of_the_course_are_those_asked_for(http):
     assert len(told["times"]) in (10, 11)
 
 
+def test_a_course_that_is_to_fit_begins_with_the_first_reading(http):
+    query = {"signals": "kv_usage", "fit": 1}
+    fitting = http.get("/api/signals/course", params=query).json()
+    whole = http.get("/api/signals/course", params=query | {"fit": 0}).json()
+    assert fitting["times"][0] > whole["times"][0]
+    assert fitting["step_s"] <= whole["step_s"]
+    assert [one for one in fitting["series"]["kv_usage"]["values"] if one is not None]
+
+
 @pytest.mark.parametrize(
     ("query", "status", "says"),
     [
@@ -205,7 +214,7 @@ def test_a_prometheus_gives_the_past_at_once_and_a_restart_does_not_count_it_twi
             ("vllm:num_preemptions_total", (("pod", "p"),)): lambda at: 2.0 * (at - began) if at >= began else None,
         }
     )
-    from_text = datetime.fromtimestamp(time.time() - 80_000, UTC).isoformat()
+    from_text = datetime.fromtimestamp(began + 7_200, UTC).isoformat()
     query = {"signals": "preemptions,kv_usage", "from": from_text, "step": 3_600}
     told = []
     with serving_pages(fake.answer) as web:

@@ -27,8 +27,8 @@ class Signals {
     this.tip = new Tip(root);
     const at = new URLSearchParams(location.search).get("at");
     this.at = at === "live" ? null : at;
-    const past = Date.parse(this.at ?? "");
-    this.end = Number.isNaN(past) ? null : past;
+    // EPOCH.SEQ names an event, and metrics know none: the backend says so.
+    this.end = /^\d{4}-/.test(this.at ?? "") ? Date.parse(this.at) : null;
     this.span_s = SPANS[0][0];
     this.panels = new Map();
     this.#build();

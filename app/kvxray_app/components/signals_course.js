@@ -64,6 +64,7 @@ export class SignalsCourse {
       from: new Date(to - span_s * 1000).toISOString(),
       to: new Date(to).toISOString(),
       heat: 1,
+      fit: 1,
     };
     try {
       this.told = await getJson("signals/course", query, request.signal);

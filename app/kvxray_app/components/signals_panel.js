@@ -4,6 +4,9 @@ import { el, reconcile, setAttribute, setText } from "./elements.js";
 import { SignalCard } from "./signals_card.js";
 import { SignalsCourse } from "./signals_course.js";
 
+const WHEN = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
+const LATE = 0.05; // of the stretch
+
 export class SignalsPanel {
   constructor(title, certainties, tip) {
     this.title = title;
@@ -11,11 +14,12 @@ export class SignalsPanel {
     this.tip = tip;
     this.cards = new Map();
     this.grid = el("div", { class: "grid" });
+    this.since = el("span", { class: "faint", hidden: true });
     this.failed = el("p", { class: "failed", role: "status", hidden: true });
     this.node = el(
       "section",
       { class: "panel topic", "data-topic": title },
-      el("div", { class: "panel-head" }, el("h2", {}, title)),
+      el("div", { class: "panel-head" }, el("h2", {}, title), this.since),
       this.failed,
       this.grid,
     );
@@ -40,6 +44,7 @@ export class SignalsPanel {
   #drawAll() {
     if (!this.topic) return;
     const { told, failed } = this.course;
+    this.#drawSince(told);
     setText(this.failed, failed);
     setAttribute(this.failed, "hidden", !failed);
     const make = ({ name }) => {
@@ -53,9 +58,18 @@ export class SignalsPanel {
     }); // prettier-ignore
   }
 
+  // Where less is told than was asked for, the charts begin with the first reading.
+  #drawSince(told) {
+    const begins = Date.parse(told?.times[0] ?? "");
+    const lacks_s = this.asked.span_s - ((this.asked.end ?? Date.now()) - begins) / 1000;
+    const isLate = lacks_s > this.asked.span_s * LATE;
+    setAttribute(this.since, "hidden", !isLate);
+    if (isLate) setText(this.since, `since ${new Date(begins).toLocaleString(undefined, WHEN)}`);
+  }
+
   #point(at) {
     const iso = at === null ? null : this.course.told?.times[at];
-    const when = iso ? new Date(iso).toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" }) : null;
+    const when = iso ? new Date(iso).toLocaleString(undefined, { ...WHEN, second: "2-digit" }) : null;
     for (const card of this.cards.values()) card.drawCursor(at, when);
-  } // prettier-ignore
+  }
 }

@@ -35,6 +35,7 @@ router = APIRouter(tags=["signals"])
 
 MAX_SIGNALS = 100
 LONGEST_S = MAX_READ * 60
+SHORTEST_S = 60
 EngineName = Annotated[
     str | None, Query(max_length=512, description="Name of the engine; the first one with metrics when left out.")
 ]
@@ -97,6 +98,7 @@ def signals_course(
     to: Annotated[str | None, Query(description="ISO-8601; now if left out.")] = None,
     step: Annotated[int | None, Query(ge=1, le=86_400, description="Seconds of a bucket; fitting if left out.")] = None,
     heat: Annotated[bool, Query(description="With the buckets of histograms.")] = False,
+    fit: Annotated[bool, Query(description="Begin with the first reading, where that is later.")] = False,
 ) -> SignalsCourseView:
     """Signals over a stretch: rates, quantiles and ratios bucket by bucket, and holes where nothing was read."""
     names = _names(signals)
@@ -106,6 +108,8 @@ def signals_course(
     if not 0 < to_s - from_s <= LONGEST_S:
         raise ApiError(400, f"Ask for a stretch of up to {LONGEST_S // 86_400} days that begins before it ends.")
     found = backend.signals.between(told.name, from_s, to_s, signals_of(names))
+    if fit and found:
+        from_s = max(from_s, min(found[0].at_s - found[0].seconds, to_s - SHORTEST_S))
     step_s = step or step_for(found, from_s, to_s)
     if ceil((to_s - from_s) / step_s) >= MAX_BUCKETS:
         raise ApiError(400, f"That would be more than {MAX_BUCKETS:,} buckets; ask for a longer step.")
