@@ -1,4 +1,4 @@
-"""Questions to web servers: nothing but what is configured, never more bytes than allowed, never longer than allowed."""
+"""Questions to web servers: nothing but what is configured, never more bytes than allowed, nor longer than allowed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def get_bytes(
     except httpx2.TimeoutException:
         raise FetchError(f"no answer within {timeout_s:g} s") from None
     except httpx2.ConnectError as error:
-        raise FetchError(f"nothing answers there{_why_not_connected(error)}") from None
+        raise FetchError(_why_not_connected(error)) from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise FetchError(f"the answer broke off: {_short(error)}") from None
 
@@ -118,12 +118,15 @@ def _why_not_connected(error: BaseException) -> str:
     """What the system said, which lies beneath what others say of it."""
     beneath: BaseException | None = error
     while beneath is not None:
+        if isinstance(beneath, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted: {beneath.verify_message[:200]}"
+        if isinstance(beneath, ssl.SSLError):
+            return "what answers there does not speak TLS: is it http:// rather than https://?"
         if isinstance(beneath, OSError) and beneath.errno is not None:
-            has_own_words = isinstance(beneath, socket.gaierror | ssl.SSLError)
-            reason = (beneath.strerror or "") if has_own_words else os.strerror(beneath.errno)
-            return f": {reason[:1].lower()}{reason[1:200]}" if reason else ""
+            reason = beneath.strerror if isinstance(beneath, socket.gaierror) else os.strerror(beneath.errno)
+            return f"nothing answers there: {reason[:1].lower()}{reason[1:200]}" if reason else "nothing answers there"
         beneath = beneath.__cause__ or beneath.__context__
-    return ""
+    return "nothing answers there"
 
 
 def _short(error: Exception) -> str:

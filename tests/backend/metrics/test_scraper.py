@@ -127,12 +127,12 @@ def test_a_connection_that_breaks_off_is_told() -> None:
 def test_nobody_at_an_address_is_told() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        with pytest.raises(FetchError, match="nothing answers"):
+        with pytest.raises(FetchError, match="does not speak TLS"):
             fetched(f"http://127.0.0.1:{unused.getsockname()[1]}/metrics")
 
 
 def test_an_address_without_tls_is_not_taken_for_one_with_it() -> None:
-    with serving(text(PAGE)) as web, pytest.raises(FetchError, match="nothing answers"):
+    with serving(text(PAGE)) as web, pytest.raises(FetchError, match="does not speak TLS"):
         fetched(web.url.replace("http:", "https:"))
     assert web.seen == []
 
@@ -286,3 +286,18 @@ def test_bad_lines_are_counted_over_pages() -> None:
 
     with serving(text(PAGE + "nonsense\n")) as web:
         scraping(web.url, story, MetricsBook())
+
+
+def test_why_nothing_came_is_said_as_the_system_says_it():
+    async def asked(url: str) -> str:
+        async with metrics_http() as http:
+            with pytest.raises(FetchError) as failure:
+                await fetch_page(http, url)
+        return str(failure.value)
+
+    with serving(text("x")) as web:
+        assert asyncio.run(asked("http://127.0.0.1:1/metrics")) == "nothing answers there: connection refused"
+        assert asyncio.run(asked("http://no-such.invalid/")).startswith("nothing answers there: ")
+        assert asyncio.run(asked(web.url.replace("http:", "https:"))) == (
+            "what answers there does not speak TLS: is it http:// rather than https://?"
+        )
