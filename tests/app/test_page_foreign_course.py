@@ -33,7 +33,7 @@ def answer(page: Page, backend: ScriptedBackend, **signals: Any) -> None:
     end = now_s(page)
     seconds = [end - 300 + 10 * at for at in (0, 1, 2, 10, 11)]
     begin, last = (page.evaluate("s => new Date(s * 1000).toISOString()", seconds[at]) for at in (0, -1))
-    series = {"cached": [10, 20, 30, 20, 22], "allocations_per_s": [None] * 5, "evictions_per_s": [0.5] * 5}
+    series = {"cached": [10, 20, 30, 20, 22], "stores_per_s": [None] * 5, "evictions_per_s": [0.5] * 5}
     backend.answers["course"] = {
         "begin": begin,
         "end": last,
@@ -130,3 +130,12 @@ def test_a_moment_of_the_past_is_where_the_stretch_ends(page: Page, backend: Scr
     page.evaluate("[...inside('foreign_course', '.panel-head').children].find(one => one.tagName === 'BUTTON').click()")
     page.wait_for_function("location.search === ''")
     page.wait_for_function("inside('foreign_course', '.past').textContent === ''")
+
+
+def test_a_value_that_stands_alone_is_a_dot(page: Page, backend: ScriptedBackend, show: Open) -> None:
+    answer(page, backend, kv_usage=[None, 0.5, None, None, 0.25])
+    show()
+    page.wait_for_function("!inside('foreign_course', '[data-chart=usage]').hidden")
+    dots = page.evaluate("inside('foreign_course', '[data-chart=usage] .dots').getAttribute('d')")
+    assert dots.count("M") == 2
+    assert page.evaluate("inside('foreign_course', '[data-chart=cached] .dots').getAttribute('d')") == ""

@@ -57,7 +57,7 @@ def test_axe_finds_nothing_on_the_live_page(page: Page, backend: ScriptedBackend
 @pytest.mark.parametrize("theme", ["dark", "light"])
 def test_axe_finds_nothing_on_the_timelines(page: Page, backend: ScriptedBackend, theme: str) -> None:
     now = int(page.evaluate("Math.floor(Date.now() / 1000)"))
-    series = {"cached": [1, 2], "allocations_per_s": [1, 1], "evictions_per_s": [0, 0]}
+    series = {"cached": [1, 2], "stores_per_s": [1, 1], "evictions_per_s": [0, 0]}
     backend.answers["course"] = {"t": [now - 60, now - 50], "seconds": 10, "series": series}
     backend.answers["residency"] = summary()
     page.goto(f"{backend.url}/?at=1.90")

@@ -111,3 +111,10 @@ def test_an_engine_known_by_metrics_only_says_how_to_know_more(page: Page, backe
     page.wait_for_timeout(1500)
     assert "residency/map" not in backend.asked
     assert "events" not in backend.asked
+
+
+def test_why_nothing_can_be_heard_is_said(page: Page, backend: ScriptedBackend) -> None:
+    mount(page, backend, state="waiting", trouble="Nobody answers at tcp://gpu-7:5557.")
+    assert text(page, ".trouble") == "Nobody answers at tcp://gpu-7:5557."
+    tell(backend, forest())
+    page.wait_for_function("inside('residency', '.trouble').hidden")

@@ -29,8 +29,11 @@ export class ForeignChart {
     this.paths = chart.lines.map(({ colour }) =>
       svg("path", { class: "line", style: `stroke: var(--${colour})`, "vector-effect": "non-scaling-stroke" }),
     );
+    this.dots = chart.lines.map(({ colour }) =>
+      svg("path", { class: "dots", style: `stroke: var(--${colour})`, "vector-effect": "non-scaling-stroke" }),
+    );
     this.hand = svg("line", { class: "hand", y1: 0, y2: HEIGHT, "vector-effect": "non-scaling-stroke" });
-    this.plot = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" }, ...this.paths, this.hand);
+    this.plot = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" }, ...this.paths, ...this.dots, this.hand);
     this.highest = el("span", { class: "highest faint" });
     this.stage = el(
       "div",
@@ -60,7 +63,11 @@ export class ForeignChart {
     const top = this.chart.share ? 1 : Math.max(...all, 0) || 1;
     const x = (time) => (WIDTH * (time - stretch.from)) / (stretch.to - stretch.from);
     const y = (value) => HEIGHT - 1 - ((HEIGHT - TOP) * value) / top;
-    this.paths.forEach((path, at) => setAttribute(path, "d", drawn(told, values[at], x, y)));
+    values.forEach((series, at) => {
+      const { line, dots } = drawn(told, series, x, y);
+      setAttribute(this.paths[at], "d", line);
+      setAttribute(this.dots[at], "d", dots);
+    });
     setText(this.highest, this.chart.write(top));
     setText(this.from, whenWords(stretch.from, false));
     setText(this.to, whenWords(stretch.to, false));
@@ -124,16 +131,18 @@ function rowAt(times, time) {
   return low - 1;
 }
 
+// Paths: through all values between holes, and a dot for each that stands alone.
 function drawn({ times, step }, values, x, y) {
-  let path = "";
+  const paths = { line: "", dots: "" };
+  const isNear = (at, other) => values[other] != null && Math.abs(times[at] - times[other]) <= LEAST_STEPS * step;
   let last = null;
   values.forEach((value, at) => {
     if (value == null) return;
     const joins = last !== null && times[at] - times[last] <= LEAST_STEPS * step;
-    path += `${joins ? "L" : "M"}${x(times[at]).toFixed(1)} ${y(value).toFixed(1)}`;
-    // A value alone is a dot.
-    if (!joins && (values[at + 1] == null || at === values.length - 1)) path += "h2";
+    const place = `${x(times[at]).toFixed(1)} ${y(value).toFixed(1)}`;
+    paths.line += `${joins ? "L" : "M"}${place}`;
+    if (!joins && !isNear(at, at + 1)) paths.dots += `M${place}h0`;
     last = at;
   });
-  return path;
+  return paths;
 }

@@ -22,7 +22,7 @@ export const CHARTS = [
     title: "Stored and removed",
     meaning: "Blocks that came into the cache and that left it, each second, as the engine's events tell.",
     from: "course",
-    lines: [line("allocations_per_s", "stored/s", "kx-holder-1"), line("evictions_per_s", "removed/s", "kx-holder-6")],
+    lines: [line("stores_per_s", "stored/s", "kx-holder-1"), line("evictions_per_s", "removed/s", "kx-holder-6")],
     write: rate,
   },
   {

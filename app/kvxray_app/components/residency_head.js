@@ -34,9 +34,10 @@ export class ResidencyHead {
 
   draw(feed) {
     const { summary, failed, failedSince } = feed;
-    setAttribute(this.trouble, "hidden", !failed);
+    const why = failed ? "" : (summary?.trouble ?? "");
+    setAttribute(this.trouble, "hidden", !failed && !why);
     const shown = summary ? ` What is shown is of ${timeOfDay(new Date(failedSince).toISOString())}.` : "";
-    setText(this.trouble, failed ? `${failed}${shown} Trying again.` : "");
+    setText(this.trouble, failed ? `${failed}${shown} Trying again.` : why);
     this.#drawLine(summary, failed, feed.isPast);
     this.#drawFindings(summary);
   }

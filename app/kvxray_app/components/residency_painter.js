@@ -17,22 +17,24 @@ export class ResidencyPainter {
   paint({ frame, layout, view, classes, pixels, palette, width, height }) {
     const ratio = devicePixelRatio;
     this.#resize(Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio)));
-    this.data.fill(pixel(palette["kx-panel"]));
+    const { data, image } = this;
+    const size = { width: image.width, height: image.height };
+    data.fill(pixel(palette["kx-panel"]));
     const hatch = pixel(palette["kx-leaked"]);
     const [w, h, left, top] = [view.w, view.h, view.x, view.y].map((size) => size * ratio);
     const [gapX, gapY] = [w, h].map((size) => (size >= GAP_FROM ? Math.max(1, Math.round(ratio)) : 0));
     for (let at = 0; at < frame.count; at++) {
       const x0 = Math.round(layout.col[at] * w - left);
       const y0 = Math.round(layout.row[at] * h - top);
-      if (x0 >= this.canvas.width || y0 >= this.canvas.height) continue;
+      if (x0 >= size.width || y0 >= size.height) continue;
       const x1 = Math.max(x0 + 1, Math.round((layout.col[at] + 1) * w - left) - gapX);
       const high = Math.round((layout.row[at] + layout.span[at]) * h - top);
       const y1 = Math.max(y0 + 1, high - (high - y0 >= GAP_FROM ? gapY : 0));
       if (x1 <= 0 || y1 <= 0) continue;
       const isHatched = frame.flags[at] & UNREACHABLE;
-      this.#fill(x0, y0, x1, y1, pixels[classes[at]], isHatched ? hatch : 0);
+      fill(data, size, [x0, y0, x1, y1], pixels[classes[at]], isHatched ? hatch : 0);
     }
-    this.context.putImageData(this.image, 0, 0);
+    this.context.putImageData(image, 0, 0);
   }
 
   #resize(width, height) {
@@ -41,16 +43,16 @@ export class ResidencyPainter {
     this.image = this.context.createImageData(width, height);
     this.data = new Uint32Array(this.image.data.buffer);
   }
+}
 
-  #fill(x0, y0, x1, y1, colour, hatch) {
-    const { width, height } = this.canvas;
-    const [left, top, right, bottom] = [Math.max(0, x0), Math.max(0, y0), Math.min(width, x1), Math.min(height, y1)];
-    const isHatched = hatch && Math.min(x1 - x0, y1 - y0) >= HATCH_FROM;
-    const plain = hatch && !isHatched ? hatch : colour;
-    for (let y = top; y < bottom; y++) {
-      const line = y * width;
-      for (let x = left; x < right; x++)
-        this.data[line + x] = isHatched && (x + y) % 6 < 2 ? hatch : plain;
-    }
+// The part of a box that is on the canvas. hatch: a colour of stripes over it, 0: none.
+function fill(data, { width, height }, [x0, y0, x1, y1], colour, hatch) {
+  const [left, right] = [Math.max(0, x0), Math.min(width, x1)];
+  const isHatched = hatch && Math.min(x1 - x0, y1 - y0) >= HATCH_FROM;
+  const plain = hatch && !isHatched ? hatch : colour;
+  for (let y = Math.max(0, y0); y < Math.min(height, y1); y++) {
+    const line = y * width;
+    if (isHatched) for (let x = left; x < right; x++) data[line + x] = (x + y) % 6 < 2 ? hatch : colour;
+    else for (let x = left; x < right; x++) data[line + x] = plain;
   }
 }
