@@ -58,7 +58,7 @@ def test_ranks_that_seemed_to_share_part_when_both_tell_one_number() -> None:
     assert world.applied(1) == list(range(501, 510))
     assert world.lanes.num_counts == 2
     assert world.of(GapOpened) == world.of(Restarted) == []
-    assert [rank for rank, _ in world.of(JoinedMidstream)] == [0]
+    assert [rank for rank, _ in world.of(JoinedMidstream)] == [0, 1]
 
 
 def test_a_restart_of_ranks_that_share_a_count_is_one_of_both() -> None:

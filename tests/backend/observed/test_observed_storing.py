@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 from kvxray_engine.stream.schema import Kind
 from kvxray_storage import history
 from kvxray_storage.database import Database
+from kvxray_storage.residency_travel import residency_at
 
 from tests.backend.foreign.engine_rig import EngineRig, payload_of
 from tests.backend.observed.watching import num_cached, spec_of, stored_in, until, watching
@@ -115,3 +117,47 @@ def test_after_a_restart_of_ours_nothing_is_stored_twice(tmp_path: Path) -> None
                 assert engine.ranks["e"].epoch == 2
             assert log.flush(10)
             assert stored_numbers(database) == {1: [0, 1, 2, 3, 4], 2: [5, 6, 7, 8, 9]}
+
+
+def test_ranks_that_share_a_count_have_histories_without_holes(tmp_path: Path) -> None:
+    with stored_in(tmp_path) as (database, log):
+        with EngineRig() as rig, watching(database, log, spec_of(rig)) as engine:
+            rig.wait_for_subscriber()
+            rig.publish(payloads=[payload_of(seq, rank=seq % 2) for seq in range(10)])
+            until(lambda: num_cached(engine) == 5 and num_cached(engine, "e/1") == 5)
+        assert log.flush(10)
+        for source in ("e", "e/1"):
+            assert stored_numbers(database, source) == {1: [0, 1, 2, 3, 4]}
+            (row,) = history.epochs(database, source)
+            assert history.gaps(database, row.key, 10) == []
+            assert row.last_seq is not None
+            assert residency_at(database, row.key, row.last_seq).known
+
+
+def test_what_is_stored_folds_to_what_was_live(tmp_path: Path) -> None:
+    with EngineRig() as rig:
+        with stored_in(tmp_path) as (database, log), watching(database, log, spec_of(rig, replay=True)) as engine:
+            rig.wait_for_subscriber()
+            rig.publish(5)
+            until(lambda: num_cached(engine) == 5)
+        with stored_in(tmp_path) as (database, log):
+            with watching(database, log, spec_of(rig, replay=True)) as engine:
+                rig.wait_for_subscriber()
+                rig.publish(3)
+                rig.publish(payloads=[removing(rig.next_seq, 2)])
+                until(lambda: num_cached(engine) == 7)
+                live = engine.ranks["e"].followed.fold
+            assert log.flush(10)
+            row = history.epochs(database, "e")[-1]
+            assert row.last_seq is not None
+            then = residency_at(database, row.key, row.last_seq)
+            assert {then.hash_bytes(int(one)) for one in then.residents(then.places()[0])} == {
+                live.hash_bytes(int(one)) for one in live.residents(live.places()[0])
+            }
+            assert then.known
+
+
+def removing(seq: int, number: int) -> bytes:
+    """The hash that batch `number` told is gone."""
+    gone = {"type": "BlockRemoved", "block_hashes": [number + 1], "medium": "GPU"}
+    return msgspec.msgpack.encode([1.0e9 + seq, [gone], 0])

@@ -44,6 +44,7 @@ from kvxray_backend.sources.foreign.interning import EpochIsFull, Interned, Inte
 from kvxray_backend.sources.foreign.late_clear import without_late_clears
 from kvxray_backend.sources.foreign.media import tier_of
 from kvxray_backend.sources.foreign.ordered_stream import Delivery
+from kvxray_backend.sources.foreign.own_numbers import OwnNumbers
 from kvxray_backend.sources.foreign.placed_removals import names_no_medium, with_media
 from kvxray_backend.sources.foreign.stream_records import (
     EpochBegan,
@@ -112,7 +113,7 @@ class FollowedSource:
         self._has_skipped = False
         self._record = record or _ignore
         self._is_stored = is_stored
-        self._mended: Mended | None = None
+        self._numbers = OwnNumbers()
         self._seq = 0
         self._stale_id = ""
         self._silent_s = 0.0
@@ -149,12 +150,13 @@ class FollowedSource:
                 self._open_gap(step)
             case GapRepaired(first, last):
                 self._repair(first, last)
-            case Restarted(seq, _):
+            case Restarted():
                 self.findings.end_all(self.place.t_ns)
                 self._is_stored = None
                 self._begin_epoch(known=True)
+                self._numbers.begin_at(0)
                 self._by_tokens.clear()
-                self._seq = seq * EVENTS_OF_BATCH
+                self._seq = 0
                 self.findings.note(found.engine_restart_finding(self.place, step))
             case Duplicate():
                 self.findings.note(found.duplicate_batch_finding(self.place, step))
@@ -162,6 +164,7 @@ class FollowedSource:
                 self.findings.note(found.late_batch_finding(self.place, step))
             case JoinedMidstream(seq):
                 self.fold.note_gap()
+                self._numbers.begin_at(seq)
                 self._record(Missing(0, seq - 1, BEFORE_JOINING))
                 self.findings.note(found.joined_midstream_finding(self.place, step))
 
@@ -211,12 +214,17 @@ class FollowedSource:
         is_plain = not (is_late or is_reset or batch.oddities or names_no_medium(batch))
         if not is_plain:
             self._fold_waiting()
-        self._seq = seq * EVENTS_OF_BATCH
+        own = self._numbers.late(seq) if is_late else self._numbers.take()
+        if own is not None:
+            self._seq = own * EVENTS_OF_BATCH
         self._note_oddities(batch)
         if is_late:
             batch = without_late_clears(batch, self.fold)
         batch = with_media(batch, self.fold)
-        interned = self._intern(batch, seq, delivery.heard.received_ns)
+        if own is None:
+            self.fold.note_gap()  # nobody knows any more where it belongs
+            return
+        interned = self._intern(batch, own, delivery.heard.received_ns, is_late=is_late)
         if interned is None:
             return
         self._keep(interned.message, is_late=is_late)
@@ -245,24 +253,22 @@ class FollowedSource:
             self._record(Kept(message, is_late))
         else:
             self._has_skipped = True
-        if self._mended is not None:
-            self._record(self._mended)
-            self._mended = None
+        if is_late:
+            self._record(Mended(header.wire_seq, header.wire_seq))
 
     def _fold_waiting(self) -> None:
         for fault in _without_second_names(self._waiting.fold_into(self.fold)):
             self._note_fault(fault)
 
-    def _intern(self, batch: Batch, seq: int, received_ns: int) -> Interned | None:
+    def _intern(self, batch: Batch, seq: int, received_ns: int, *, is_late: bool) -> Interned | None:
         """None: it cannot be told, and is lost."""
         try:
             return self._interning.intern(batch, seq, received_ns)
         except BadBatch as error:
             self._fold_waiting()
             self.fold.note_gap()
-            if self._mended is None:
+            if not is_late:  # else it lies in a hole, and stays missing
                 self._record(Missing(seq, seq, CANNOT_BE_TOLD))
-            self._mended = None  # it came, and is as good as lost
             finding = found.unknown_or_partial_event_finding(self.place, batch.oddities, f"Left out: {error}")
             assert finding is not None, "there is a reason"
             self.findings.note(finding)
@@ -298,13 +304,11 @@ class FollowedSource:
         self.fold.note_gap()
         finding = found.seq_gap_finding(self.place, gap)
         self.findings.note(finding)
-        self._record(Missing(gap.first, gap.last, LOST_ON_THE_WAY))
+        self._record(Missing(*self._numbers.skip(gap.first, gap.last), LOST_ON_THE_WAY))
         self._gaps.append(_OpenGap(gap.first, gap.last, gap.last - gap.first + 1, finding.id))
         del self._gaps[:-MAX_GAPS]
 
     def _repair(self, first: int, last: int) -> None:
-        """Its batch comes with the next step."""
-        self._mended = Mended(first, last)
         for gap in self._gaps:
             gap.left -= max(0, min(last, gap.last) - max(first, gap.first) + 1)
             if gap.left <= 0:

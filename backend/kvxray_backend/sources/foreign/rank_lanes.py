@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic
 
 from kvxray_backend.sources.foreign.batch_sequencer import BatchSequencer
-from kvxray_backend.sources.foreign.batch_steps import Apply, AskReplay, Step, T
+from kvxray_backend.sources.foreign.batch_steps import Apply, AskReplay, GapOpened, JoinedMidstream, Restarted, Step, T
 
 MAX_DOUBTED: Final = 64
 """Batches after the last rank joined a count, while the same number told twice shows that there are two counts."""
@@ -23,13 +23,14 @@ Rank = int | None
 @dataclass(slots=True)
 class _Lane(Generic[T]):
     """Batches that are numbered together. `told_by`: whose each number is, while it is in doubt (for `num_doubted` more
-    batches) whether they are.
+    batches) whether they are. `is_partial`: something that was told in this life is missing.
     """
 
     sequencer: BatchSequencer[T]
     ranks: list[Rank] = field(default_factory=list)
     told_by: dict[int, Rank] = field(default_factory=dict)
     num_doubted: int = 0
+    is_partial: bool = False
 
     def join(self, rank: Rank) -> None:
         self.ranks.append(rank)
@@ -81,9 +82,14 @@ class RankLanes(Generic[T]):
     ) -> list[tuple[Rank, Step[T]]]:
         """One batch, in any order; see `BatchSequencer.offer`."""
         rank = self._rank_of(batch)
+        is_new = rank not in self
         lane = self._lane(rank, seq)
         lane.note(seq, rank)
-        return self._placed(lane, lane.sequencer.offer(seq, batch, num_bytes, now_ns, replay_start=replay_start))
+        # What is missing may have been of this rank too.
+        before: list[tuple[Rank, Step[T]]] = [(rank, JoinedMidstream(seq))] if is_new and lane.is_partial else []
+        return before + self._placed(
+            lane, lane.sequencer.offer(seq, batch, num_bytes, now_ns, replay_start=replay_start)
+        )
 
     def hear(self, last_seq: int, now_ns: int) -> list[tuple[Rank, Step[T]]]:
         """Batches up to `last_seq` exist, though they did not come; nothing is known of whose they are where there are
@@ -115,6 +121,9 @@ class RankLanes(Generic[T]):
     def _placed(self, lane: _Lane[T], steps: Iterable[Step[T]]) -> list[tuple[Rank, Step[T]]]:
         placed: list[tuple[Rank, Step[T]]] = []
         for step in steps:
+            lane.is_partial = not isinstance(step, Restarted) and (
+                lane.is_partial or isinstance(step, JoinedMidstream | GapOpened)
+            )
             if isinstance(step, Apply):
                 placed.append((self._rank_of(step.batch), step))
             elif isinstance(step, AskReplay):
