@@ -17,6 +17,10 @@ from tests.app.signals_answers import Metrics
 pytestmark = pytest.mark.browser
 
 Mount = Callable[..., None]
+ALL_DRAWN = """() => {
+  const notes = [...inside('signals', '.topics').querySelectorAll('.none')];
+  return notes.length && notes.every((note) => note.textContent !== 'Loading…');
+}"""
 TTFT = (
     'vllm:time_to_first_token_seconds_bucket{{le="0.1"}} {most}\n'
     'vllm:time_to_first_token_seconds_bucket{{le="1"}} {n}\nvllm:time_to_first_token_seconds_bucket{{le="+Inf"}} {n}\n'
@@ -38,8 +42,10 @@ def show(page: Page, backend: ScriptedBackend, mount: Mount, metrics: Metrics, *
     backend.answers["engines"] = {"engines": [{"name": "e", "metrics": {"state": "reading"}}]}
     backend.answers["signals"] = metrics.signals(**status)
     backend.answers["signals/course"] = metrics.course()
+    # So high that all of it is in sight: what nobody sees is not asked for.
+    page.set_viewport_size({"width": (page.viewport_size or {})["width"], "height": 6_000})
     mount("signals", wait=False)
-    page.wait_for_function("inside('signals', '[data-signal=kv_usage] .stroke')")
+    page.wait_for_function(ALL_DRAWN)
 
 
 def of(page: Page, signal: str, selector: str) -> str:
@@ -125,10 +131,8 @@ def test_where_less_is_told_than_was_asked_for_it_says_since_when(
     words = page.evaluate(
         "iso => new Date(iso).toLocaleString(undefined, { hour: '2-digit', minute: '2-digit' })", began
     )
-    page.wait_for_function(
-        "words => !inside('signals', '.topic .faint').hidden && inside('signals', '.topic .faint').textContent.includes(words)",
-        arg=words,
-    )
+    since = "words => ((one) => !one.hidden && one.textContent.includes(words))(inside('signals', '.topic .faint'))"
+    page.wait_for_function(since, arg=words)
 
 
 def test_what_is_not_told_is_listed_in_a_fold(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
