@@ -21,6 +21,7 @@ MAX_POINTS: Final = 2_000
 EVICTIONS: Final = ("evictions_for_allocation", "evictions_explicit", "evictions_for_capacity", "evictions_other")
 RATES: Final = {
     "allocations_per_s": ("allocations",),
+    "stores_per_s": ("blocks_cached",),
     "evictions_per_s": EVICTIONS,
     "preemptions_per_s": ("preemptions",),
     "tokens_per_s": ("tokens_generated",),

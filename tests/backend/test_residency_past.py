@@ -17,7 +17,7 @@ from tests.backend.served import backend_of, serving, until
 from tests.backend.test_residency_routes import CHAINS, T0, payload, removed, stored, watched
 
 BATCH = 1 << 20
-OVER_TIME = {f"{name}{end}" for name in ("cached", "evictions_per_s") for end in ("", "_min", "_max")}
+OVER_TIME = {f"{name}{end}" for name in ("cached", "stores_per_s", "evictions_per_s") for end in ("", "_min", "_max")}
 MORE = (payload(removed(11), ts=T0 + 20), payload(stored([40]), ts=T0 + 30))
 
 
@@ -107,8 +107,9 @@ def test_over_time_only_what_its_events_tell_is_told(tmp_path: Path) -> None:
         course = http.get("/api/course").json()
         timeline = http.get("/api/timeline").json()
     assert course["series"].keys() == OVER_TIME
-    assert timeline["series"].keys() == {"cached", "cached_min", "cached_max", "evictions_per_s"}
+    assert timeline["series"].keys() == {"cached", "cached_min", "cached_max", "stores_per_s", "evictions_per_s"}
     assert course["series"]["cached"][-1] == 7
+    assert sum(timeline["series"]["stores_per_s"]) * timeline["seconds"] == pytest.approx(9)
     assert sum(timeline["series"]["evictions_per_s"]) * timeline["seconds"] == pytest.approx(2)
 
 

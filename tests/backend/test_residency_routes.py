@@ -77,6 +77,7 @@ def test_what_is_cached_is_told_in_numbers(tmp_path: Path) -> None:
     assert figures["usage"] == {
         "value": None, "unit": "ratio", "certainty": "not_observable", "since_seq": None, "taints": [],
     }  # fmt: skip
+    assert (told["gaps"], told["late"], told["bad_messages"], told["trouble"]) == (0, 0, 0, "")
     place = told["places"][0]
     assert (place["medium"], place["tier"], place["block_size"], place["certain"]) == ("GPU", "GPU", 16, 7)
     assert (place["reachable"]["value"], place["unreachable"]["value"]) == (6, 1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kvxray_backend.coverage import Known
 from kvxray_backend.figure import Figure
 from kvxray_backend.moments import LIVE, iso_time_or_none
+from kvxray_backend.observed.engine import ObservedRank
 from kvxray_backend.residency.answers import MetricsStateView, ResidencyView
 from kvxray_backend.residency.engine_signals import NO_METRICS, metrics_view, signal_figures, told_signals
 from kvxray_backend.residency.explanations import explanations
@@ -62,9 +63,13 @@ def _beside(moment: ForeignMoment) -> tuple[dict[str, Figure], MetricsStateView,
     if engine is None or moment.at != LIVE:
         return {}, NO_METRICS, Losses()
     with engine.lock:
-        times = rank.followed.findings.times if rank is not None else None
-        losses = Losses(times["seq_gap"], times["late_batch"], times["unknown_or_partial_event"]) if times else Losses()
+        losses = Losses() if rank is None else _losses_of(rank)
         return signal_figures(engine), metrics_view(engine), losses
+
+
+def _losses_of(rank: ObservedRank) -> Losses:
+    times = rank.followed.findings.times
+    return Losses(times["seq_gap"], times["late_batch"], times["unknown_or_partial_event"])
 
 
 def trouble_of(moment: ForeignMoment) -> str:

@@ -34,9 +34,9 @@ router = APIRouter(tags=["travel"])
 
 MAX_STEPS = 1_000_000
 MAX_GAPS = 200
-OF_HASHES: Final = frozenset({"evictions_per_s", "evictions_per_s_min", "evictions_per_s_max"}) | {
-    f"cached{reading}" for reading in ("", "_min", "_max")
-}
+OF_HASHES: Final = frozenset(
+    f"{name}{reading}" for name in ("cached", "stores_per_s", "evictions_per_s") for reading in ("", "_min", "_max")
+)
 Beginning = Annotated[str | None, Query(alias="from", description="Its beginning; else the oldest kept.")]
 End = Annotated[str | None, Query(description="Its end; else the newest.")]
 
