@@ -34,7 +34,8 @@ def tried_while(rig, payloads, *, replay_s=PATIENCE_S, **fields):
     speaking = threading.Thread(target=publish)
     speaking.start()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trial_listener, "LISTEN_S", PATIENCE_S)
+        for name in ("LISTEN_S", "QUIET_S"):
+            patch.setattr(trial_listener, name, PATIENCE_S)
         patch.setattr(trial_listener, "REPLAY_S", replay_s)
         try:
             return tried(events=rig.events, **fields)
