@@ -263,3 +263,23 @@ def test_the_page_draws_itself_whatever_the_backend_says(
 def test_panels_have_keys_and_titles_of_their_own() -> None:
     panels = [*PANELS, FLEET]
     assert len({panel.key for panel in panels}) == len({panel.title for panel in panels}) == len(panels)
+
+
+def test_what_metrics_tell_leads_to_the_page_of_signals(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    told = {"used": figure(0.5, "ratio", "derived"), "affinity_lost": figure(None, "ratio", "not_observable")}
+    router = engine(
+        "router", kind="metrics", state="no_stream", figures={"affinity_lost": figure(0.25, "ratio", "derived")}
+    )
+    show(backend, mount, engine("e", kind="metrics", state="no_stream", figures=told), router, source="e")
+    wait_for(page, "[data-key=latency] .link", "Signals")
+    assert page.evaluate("inside('overview', '[data-key=usage] .link').href").endswith("/signals?source=e")
+    assert text(page, "[data-key=health] [data-figure=stream] .value") == "none, metrics only"
+    assert text(page, "[data-key=fleet] [data-figure=affinity_lost] .value") == "25.0%"
+
+
+def test_an_engine_that_tells_of_hashes_has_its_usage_on_the_live_page(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    show(backend, mount, engine("e", kind="hashes"))
+    wait_for(page, "[data-key=usage] .link", "Map")
+    assert text(page, "[data-key=hits] .link") == "Signals"

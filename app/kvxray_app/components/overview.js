@@ -86,7 +86,7 @@ class Overview {
     setAttribute(this.table.node, "hidden", engines.length < 2);
     this.table.draw(engines, engine.source);
     this.#drawEngine(engine);
-    this.#drawFleet(fleet, engine);
+    this.#drawFleet(fleet, engines, engine);
   }
 
   #drawEngine(engine) {
@@ -96,21 +96,30 @@ class Overview {
     setAttribute(link, "href", pageUrl("live", engine.source, engine.at));
     setAttribute(this.cards, "data-old", engine.state === "stale");
     this.verdict.draw(engine);
-    for (const panel of this.panels)
-      panel.draw(engine.figures, engine.findings, pageUrl(panel.panel.link, engine.source, engine.at));
+    for (const panel of this.panels) {
+      const page = pageOf(panel.panel, engine);
+      panel.draw(engine.figures, engine.findings, page, pageUrl(page, engine.source, engine.at));
+    }
     this.panels.find((panel) => panel.drawPool).drawPool(engine);
     this.health.draw(engine);
     this.findings.draw(engine.findings, engine.source, engine.num_findings);
     this.lately.draw(engine.lately, engine.source);
   }
 
-  // What takes a router to tell is told by the engine's own figures: not observable.
-  #drawFleet(fleet, engine) {
-    const { affinity_lost } = engine.figures;
-    this.fleet.draw({ ...fleet.figures, affinity_lost }, [], null);
+  // What takes a router to tell is told by a router, where one is watched; else it is not observable.
+  #drawFleet(fleet, engines, engine) {
+    const told = engines.map(({ figures }) => figures.affinity_lost).filter((one) => one?.certainty === "derived");
+    const affinity_lost = told.find(({ value }) => value != null) ?? told[0] ?? engine.figures.affinity_lost;
+    this.fleet.draw({ ...fleet.figures, affinity_lost }, [], null, null);
     setText(this.uneven, fleet.sentence);
     setAttribute(this.uneven, "hidden", !fleet.sentence);
   }
+}
+
+// What metrics tell of an engine of others is on its page of signals; what its hashes tell, on the live page.
+function pageOf({ link }, { kind }) {
+  if (kind === "metrics" || (kind === "hashes" && link !== "live")) return "signals";
+  return link;
 }
 
 // The page itself never turns to another moment: its address does.

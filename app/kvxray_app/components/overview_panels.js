@@ -12,6 +12,8 @@ const AMOUNTS = [
   ["free or empty", ["free", "empty"]],
 ];
 
+const LINKS = { live: "Map", timelines: "Timelines", signals: "Signals" };
+
 /** One panel of figures. `figuresOf(told)` gives its figures out of what it is drawn from. */
 export class FigurePanel {
   constructor(panel, certainties, tip) {
@@ -22,7 +24,7 @@ export class FigurePanel {
       row,
       figureRow(row, tip, () => explainFigure(row, this.figures[row.figure], certainties, this.findings)),
     ]);
-    this.link = el("a", { class: "link" }, panel.link === "live" ? "Map" : "Timelines");
+    this.link = el("a", { class: "link" });
     this.body = el("div", { class: "rows" }, ...this.rows.map(([, drawn]) => drawn.node));
     this.node = el(
       "section",
@@ -32,7 +34,9 @@ export class FigurePanel {
     );
   }
 
-  draw(figures, findings, href) {
+  /** `page`: where its link leads, at `href`; without one there is none. */
+  draw(figures, findings, page, href) {
+    setText(this.link, LINKS[page] ?? "");
     this.figures = figures;
     this.findings = findings;
     for (const [row, drawn] of this.rows) drawFigure(drawn, figures[row.figure], row.plain);
@@ -83,6 +87,7 @@ const PHASES = {
   joining: "joining",
   waiting: "never heard",
   past: "stored, not followed",
+  no_stream: "none, metrics only",
 };
 
 /** How well the stream is followed. */

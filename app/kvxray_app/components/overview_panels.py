@@ -133,10 +133,17 @@ PANELS: tuple[Panel, ...] = (
                 "expired_leases", "Leases past deadline", "Blocks kept for a transfer that did not come.", "Not known."
             ),
             Row("kv_loads_waiting", "Waiting on KV loads", "Requests that wait for blocks from elsewhere.", NO_METRICS),
-            Row("transfer_failures", "Transfer failures", "Transfers that failed or came too late.", NO_METRICS),
-            Row("offload_bytes_per_s", "Offload", "Bytes moved to and from other tiers.", NO_METRICS),
-            Row("offload_p99_s", "Offload, p99", "The slowest transfers between tiers.", NO_METRICS),
-            Row("offload_failures", "Offload, failed", "Stores that failed or were skipped.", NO_METRICS),
+            Row(
+                "transfer_failures", "Transfer failures", "That failed or came too late, in the last hour.", NO_METRICS
+            ),
+            Row("offload_bytes_per_s", "Offload, each second", "Bytes moved to and from other tiers.", NO_METRICS),
+            Row("offload_p99_s", "Offload, p99", "The slowest loads from the host, over 5 minutes.", NO_METRICS),
+            Row(
+                "offload_failures",
+                "Offload, failed",
+                "Stores that failed or were skipped, in the last hour.",
+                NO_METRICS,
+            ),
         ),
     ),
     Panel(
