@@ -84,11 +84,21 @@ def test_a_hash_that_came_back_makes_what_was_counted_derived() -> None:
     assert figures["lifetime_p50_s"].value is None
 
 
+def test_a_second_copy_that_went_is_not_counted_and_said() -> None:
+    source = Told()
+    source.batch(stored([1]), ts=950)
+    source.batch(stored([1]), ts=960)
+    source.batch(removed(1), ts=970)
+    figures = residency_figures(moment_of(source), {})
+    assert (figures["evictions_per_s"].value, figures["evictions_per_s"].certainty) == (0.0, "derived")
+    assert (figures["stores_per_s"].value, figures["stores_per_s"].certainty) == (pytest.approx(1 / 50), "derived")
+
+
 def test_what_nobody_reports_is_not_observable_and_never_0() -> None:
     source = Told()
     source.batch(stored([1, 2]), ts=950)
     figures = residency_figures(moment_of(source), {})
-    for name in ("usage", "hit_rate", "running", "waiting", "reuses_per_s", "capacity_blocks"):
+    for name in ("usage", "hit_rate", "running", "waiting", "reuses_per_s", "capacity_blocks", "cached_share"):
         assert (figures[name].value, figures[name].certainty) == (None, "not_observable")
 
 

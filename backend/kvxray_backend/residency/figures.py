@@ -19,16 +19,23 @@ from kvxray_backend.residency.measures import (
     LIFETIME_WINDOW_S,
     RATE_WINDOW_S,
     age_p50_s,
+    coming,
     going,
     idle_p50_s,
     is_on_gpu,
-    num_came,
     num_certain,
     num_copies,
     num_reused,
     num_tokens,
 )
-from kvxray_backend.residency.taints import SPOILS_ALL, SPOILS_CHAINS, SPOILS_COUNTS, SPOILS_EVENTS, figure
+from kvxray_backend.residency.taints import (
+    SPOILS_ALL,
+    SPOILS_CHAINS,
+    SPOILS_COUNTS,
+    SPOILS_EVENTS,
+    figure,
+    not_observable,
+)
 
 UNITS: Final[Mapping[str, Unit]] = {
     "cached_blocks": "blocks",
@@ -109,7 +116,7 @@ def _of_cached(moment: ForeignMoment, columns: ResidencyColumns) -> dict[str, Fi
         "cached_elsewhere_blocks": _counted(moment, num_copies(columns, ~gpu), "blocks"),
         "cached_tokens": _counted(moment, tokens, "tokens", sure),
         "maybe_blocks": _counted(moment, copies - certain, "blocks"),
-        "cached_share": _counted(moment, share, "ratio", sure),
+        "cached_share": not_observable("ratio") if share is None else _counted(moment, share, "ratio", sure),
     }
 
 
@@ -124,11 +131,11 @@ def _of_window(moment: ForeignMoment, columns: ResidencyColumns) -> dict[str, Fi
     def event(value: float | None, unit: Unit, is_low: bool) -> Figure:
         return figure(value, unit, moment.findings, SPOILS_EVENTS, "derived" if is_low else "exact", since_of(moment))
 
-    is_low = gone.came_back or gone.was_cleared
+    came = coming(columns, gpu, moment.now_ns, RATE_WINDOW_S)
     figures = {
-        "stores_per_s": event(num_came(columns, gpu, moment.now_ns) / seconds, "per_second", gone.came_back),
-        "evictions_per_s": event(gone.evicted / seconds, "per_second", is_low),
-        "lifetime_p50_s": event(lately.lifetime_p50_s, "seconds", lately.came_back or lately.was_cleared),
+        "stores_per_s": event(came.stored / seconds, "per_second", came.is_low),
+        "evictions_per_s": event(gone.evicted / seconds, "per_second", gone.is_low),
+        "lifetime_p50_s": event(lately.lifetime_p50_s, "seconds", lately.is_low),
     }
     if np.any(columns.reuses):
         figures["reuses_per_s"] = event(num_reused(columns, gpu, moment.now_ns) / seconds, "per_second", True)

@@ -2,8 +2,8 @@
 
 Rates and lifetimes follow from the state alone, for the present and for any past moment alike, and nobody has to be
 asked at the right time: a hash that came in a window has its `t_first` there, one that went keeps its times until it is
-forgotten (a whole generation later). A hash that went and came back within the window hides one going: then what is
-counted is a little too low, and `came_back` says so.
+forgotten (a whole generation later). Each hash counts once, so that what is stored or removed several times within the
+window hides some of it: then what is counted is too low, and it is said.
 """
 
 from __future__ import annotations
@@ -31,14 +31,23 @@ LIFETIME_WINDOW_S: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """Of the hashes that went in the last minutes. `came_back`: some of them were stored again since, so that there
-    were more; `was_cleared`: a reset may be among them, which no eviction is.
+    """Of the hashes that went in the last seconds. `is_low`: there may have been more (some came back, or had several
+    copies), or what went may have gone by a reset, which is no eviction.
     """
 
     evicted: int
     lifetime_p50_s: float | None
-    came_back: bool
-    was_cleared: bool
+    is_low: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Coming:
+    """Of the hashes that came in the last seconds, whether or not they went again. `is_low`: some may have been stored
+    more than once.
+    """
+
+    stored: int
+    is_low: bool
 
 
 def is_on_gpu(columns: ResidencyColumns) -> Bools:
@@ -67,10 +76,12 @@ def num_tokens(columns: ResidencyColumns, where: Bools) -> int | None:
     return None if (sizes == 0).any() else int((sizes * columns.copies[at]).sum())
 
 
-def num_came(columns: ResidencyColumns, where: Bools, now_ns: int, window_s: float = RATE_WINDOW_S) -> int:
-    """Hashes that came in the last seconds and are there still, or went again."""
+def coming(columns: ResidencyColumns, where: Bools, now_ns: int, window_s: float) -> Coming:
+    """What came in the last seconds."""
     since_ns = now_ns - int(window_s * 1e9)
-    return int(np.count_nonzero(where & (columns.stores > 0) & (columns.t_first > since_ns)))
+    came = where & (columns.stores > 0) & (columns.t_first > since_ns)
+    again = where & (columns.stores > 1) & (columns.t_last > since_ns)
+    return Coming(int(np.count_nonzero(came)), bool(again.any()))
 
 
 def num_reused(columns: ResidencyColumns, where: Bools, now_ns: int, window_s: float = RATE_WINDOW_S) -> int:
@@ -85,13 +96,12 @@ def going(columns: ResidencyColumns, where: Bools, now_ns: int, window_s: float)
     since_ns = now_ns - int(window_s * 1e9)
     is_gone = where & ~columns.is_here & (columns.stores > 0) & (columns.t_last > since_ns)
     is_evicted = is_gone & (columns.removals > 0)
-    is_back = where & columns.is_here & (columns.removals > 0) & (columns.t_first > since_ns)
+    hidden = where & (columns.t_last > since_ns) & (columns.removals > ~columns.is_here)
     lived = columns.t_last[is_evicted] - columns.t_first[is_evicted]
     return Going(
         evicted=int(np.count_nonzero(is_evicted)),
         lifetime_p50_s=median_s(lived),
-        came_back=bool(is_back.any()),
-        was_cleared=bool(columns.kind_totals[Kind.CacheCleared] > 0),
+        is_low=bool(hidden.any()) or bool(columns.kind_totals[Kind.CacheCleared] > 0),
     )
 
 
