@@ -99,6 +99,7 @@ def test_attached_it_is_followed_from_its_first_event_on(tab: Tab, rig: DemoRig,
     page.get_by_role("button", name="Attach", exact=True).click()
     expect(page.get_by_role("link", name="Open its live page")).to_be_focused()
     engine.rig.wait_for_subscriber()
+    until(lambda: rig.get("residency", source=NAME)["figures"]["cached_blocks"]["value"])  # by replay, while it is idle
     engine.go_on(BEFORE_RESET - 15)
     until(lambda: engines(rig).get(NAME, {}).get("state") == "connected")
     until(lambda: engines(rig)[NAME]["figures"]["cached_blocks"]["value"] == CACHED)
