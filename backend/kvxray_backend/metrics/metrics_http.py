@@ -7,6 +7,7 @@ import os
 import socket
 import ssl
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
@@ -39,7 +40,7 @@ def metrics_http(token: TokenPlace | None = None, ca_file: Path | None = None) -
     ValueError, one sentence, for a file that holds none.
     """
     try:
-        verify = ssl.create_default_context(cafile=str(ca_file)) if ca_file is not None else True
+        verify = ssl.create_default_context(cafile=str(ca_file)) if ca_file is not None else _usual_authorities()
     except OSError:
         raise ValueError(f"the file {ca_file} holds no certificates that can be read") from None
     return httpx2.AsyncClient(
@@ -50,6 +51,12 @@ def metrics_http(token: TokenPlace | None = None, ca_file: Path | None = None) -
         # Compressed, a small answer may be a huge page.
         headers={"accept-encoding": "identity"},
     )
+
+
+@cache
+def _usual_authorities() -> ssl.SSLContext:
+    """Read once: it takes longer than many a page."""
+    return httpx2.create_ssl_context()
 
 
 async def get_bytes(
