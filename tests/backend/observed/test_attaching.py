@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from kvxray_backend.observed import attaching
+from kvxray_storage.attached_engines import AttachedEngine, keep_attached
+from sqlalchemy.exc import OperationalError
 
 from tests.backend.foreign.engine_rig import EngineRig
 from tests.backend.served import backend_of, serving, until
@@ -193,3 +195,59 @@ def test_an_engine_named_in_a_file_cannot_be_removed_on_the_page(tmp_path, rigs)
             assert refused.status_code == 409
             assert words in refused.json()["error"]
         assert names(http) == ["east", "west"]
+
+
+def test_an_engine_that_another_kvxray_attached_and_this_one_cannot_read_is_told_of_and_can_be_removed(tmp_path):
+    with serving(tmp_path) as http:
+        database = backend_of(http).database
+        keep_attached(database, AttachedEngine("newer", '{"quantum": true, "metrics": "http://h/"}', 1))
+        keep_attached(database, AttachedEngine("broken", "no JSON", 2))
+        keep_attached(database, AttachedEngine("plain", '{"metrics": "http://127.0.0.1:1/"}', 3))
+    with serving(tmp_path) as http:
+        assert names(http) == ["plain"]
+        told = {problem.where: problem.sentence for problem in backend_of(http).observed.problems}
+        assert told["newer"].endswith("cannot be read: Mend quantum: there is no such field.")
+        assert told["broken"].startswith("broken was attached by another kvxray, and cannot be read: ")
+        taken = http.post("/api/engines", json={"name": "newer", "metrics": "http://127.0.0.1:1/"})
+        assert taken.status_code == 409
+        for name in ("newer", "broken"):
+            assert http.delete(f"/api/engines/{name}").status_code == 204
+        until(lambda: not backend_of(http).observed.problems)
+
+
+def test_what_cannot_be_kept_is_not_watched_either(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OperationalError("insert", {}, Exception("disk full"))
+
+    monkeypatch.setattr(attaching, "keep_attached", fail)
+    with serving(tmp_path) as http:
+        refused = http.post("/api/engines", json={"name": "east", "metrics": "http://127.0.0.1:1/"})
+        assert refused.status_code == 503
+        assert names(http) == []
+
+
+def test_an_engine_of_the_page_gives_way_to_one_of_a_file_and_comes_back_after_it(tmp_path, rigs):
+    file = write(tmp_path / "engines.json")
+    of_page, of_file = rigs(), rigs()
+    with serving(tmp_path, observe=[file]) as http:
+        observed = backend_of(http).observed
+        assert http.post("/api/engines", json=entry("east", of_page)).status_code == 201
+        write(file, entry("east", of_file))
+        until(lambda: observed.get("east") and observed.origin_of("east") == "file")
+        [problem] = until(lambda: observed.problems)
+        assert problem.sentence == "The page asks for another engine 'east'; give one of them another name."
+        write(file)
+        until(lambda: observed.get("east") and observed.origin_of("east") == "page")
+        until(lambda: not observed.problems)
+        assert observed.get("east").spec.events == of_page.events
+
+
+def test_a_name_of_an_engine_of_ours_is_not_had_by_others(tmp_path, rigs):
+    ours = {"name": "demo", "events": "tcp://127.0.0.1:1", "replay": "tcp://127.0.0.1:2"}
+    file = write(tmp_path / "engines.json", entry("demo", rigs()))
+    with serving(tmp_path, ours, observe=[file]) as http:
+        assert http.post("/api/engines", json=entry("demo", rigs())).status_code == 409
+        [problem] = backend_of(http).observed.problems
+        assert problem.sentence == (
+            "demo is not watched: There is an engine 'demo' already; give this one another name."
+        )
