@@ -186,9 +186,19 @@ def test_an_engine_without_metrics_says_so(tmp_path):
 
 def test_where_no_engine_is_watched_the_answer_says_what_to_do(tmp_path):
     with serving(tmp_path) as http:
-        answer = http.get("/api/signals")
-        assert answer.status_code == 404
-        assert "attach one" in answer.json()["error"]
+        answer = http.get("/api/signals").json()
+        assert (answer["engine"], answer["topics"], answer["status"]["state"]) == ("", [], "none")
+        assert "attach one" in answer["status"]["sentence"]
+        assert http.get("/api/signals", params={"engine": "nobody"}).status_code == 404
+
+
+def test_an_engine_of_ours_has_no_metrics_to_read_and_says_so(tmp_path):
+    ours = {"name": "ours", "events": "tcp://127.0.0.1:9", "replay": "tcp://127.0.0.1:9"}
+    with serving(tmp_path, ours) as http:
+        for query in ({}, {"engine": "ours"}):
+            answer = http.get("/api/signals", params=query).json()
+            assert (answer["engine"], answer["topics"]) == ("ours", [])
+            assert "tells of its blocks itself" in answer["status"]["sentence"]
 
 
 def test_what_is_not_watched_any_more_keeps_its_past(tmp_path):

@@ -210,8 +210,12 @@ def _bound(text: str) -> float:
 
 def _of_lowest_rank(lines: list[tuple[str, Sample]]) -> list[tuple[str, Sample]]:
     """Without the ranks that repeat it, and without the priorities where the whole is told."""
+    if len(lines) < 2:
+        return lines
     if any(sample.labels.get(PART_OF_WHOLE_LABEL) == "" for _, sample in lines):
         lines = [line for line in lines if line[1].labels.get(PART_OF_WHOLE_LABEL) == ""]
+    if not any(label in sample.labels for _, sample in lines for label in RANK_LABELS):
+        return lines
     ranks = [_rank(sample) for _, sample in lines]
     lowest = min(ranks, default=())
     return [line for line, rank in zip(lines, ranks, strict=True) if rank == lowest]

@@ -121,8 +121,11 @@ def _told(backend: Backend, name: str | None) -> _Told:
     if watched is not None:
         return _of_watched(watched)
     if name is None:
-        raise ApiError(404, "No engine is watched; attach one, or start kvxray observe.")
-    if name in backend.sources:
+        # No question for any engine by its name: that there is none is an answer.
+        name = next(iter(backend.sources), "")
+    if not name:
+        sentence = "No engine is watched; attach one, or start kvxray observe."
+    elif name in backend.sources:
         sentence = f"{name[:80]} tells of its blocks itself; no metrics of it are read."
     elif backend.signals.is_known(name):
         sentence = f"{name[:80]} is not watched any more; what its metrics told is kept."
