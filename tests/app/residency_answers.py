@@ -73,7 +73,7 @@ def summary(**changed: Any) -> dict[str, Any]:
     return {
         "source": "demo", "engine": "demo", "make": "vllm", "kind": "hashes", "at": "live", "epoch": 1,
         "time": "2026-01-01T00:02:00.000Z", "seq": "1.100", "state": "connected", "since": "2026-01-01T00:00:00.000Z",
-        "known_since": "1.0", "dialect": "vLLM 0.32", "gaps": 0, "late": 0, "bad_messages": 0,
+        "known_since": "1.0", "trouble": "", "gaps": 0, "late": 0, "bad_messages": 0,
         "metrics": {"state": "reading", "sentence": "Read every 5 s.", "last": "2026-01-01T00:02:00.000Z"},
         "descriptor": {"groups": GROUPS, "media": MEDIA, "block_sizes": [16], "model": "tiny"},
         "places": [place(0, "", "GPU", 0, copies=4, maybe=1), place(256, "cpu", "CPU", 0, copies=1)],
@@ -100,7 +100,7 @@ def hash_view(ordinal: int, **changed: Any) -> dict[str, Any]:
     return {
         "source": "demo", "hash": hex_of(ordinal), "ordinal": ordinal, "copies": 1, "certainty": "certain",
         "places": [here], "parent": None, "is_root": True, "children": [], "num_children": 0, "chain_length": 1,
-        "session": "", "lora": "", "salt": "", "findings": [], **changed,
+        "session": "", "lora": "", "salt": "", "findings": [], "history": [], **changed,
     }  # fmt: skip
 
 

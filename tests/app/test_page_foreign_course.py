@@ -79,7 +79,7 @@ def test_pointing_reads_a_moment_and_pressing_goes_there(page: Page, backend: Sc
         "(({left, top, width}) => [left, top, width])"
         "(inside('foreign_course', '[data-chart=cached] .plot').getBoundingClientRect())"
     )
-    page.mouse.move(box[0] + box[2] * 0.54, box[1] + 40)  # the third bucket of a stretch of 600 s
+    page.mouse.move(box[0] + box[2] * 0.08, box[1] + 40)  # the third bucket of a stretch of 300 s
     page.wait_for_function("inside('foreign_course', '[data-chart=cached] .readings').textContent.includes('30')")
     page.evaluate("inside('foreign_course', '[data-chart=cached] .plot').focus()")
     page.keyboard.press("ArrowLeft")
@@ -139,3 +139,11 @@ def test_a_value_that_stands_alone_is_a_dot(page: Page, backend: ScriptedBackend
     dots = page.evaluate("inside('foreign_course', '[data-chart=usage] .dots').getAttribute('d')")
     assert dots.count("M") == 2
     assert page.evaluate("inside('foreign_course', '[data-chart=cached] .dots').getAttribute('d')") == ""
+
+
+def test_a_stretch_with_little_in_it_begins_where_that_begins(page: Page, backend: ScriptedBackend, show: Open) -> None:
+    answer(page, backend)
+    show()
+    page.wait_for_function("inside('foreign_course', '.panel-head .muted').textContent.startsWith('since ')")
+    path = page.evaluate("inside('foreign_course', '[data-chart=cached] .line').getAttribute('d')")
+    assert path.startswith("M0.0 ")

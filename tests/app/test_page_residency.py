@@ -109,8 +109,9 @@ def test_a_class_of_the_legend_stands_out_and_the_unreachable_are_counted(page: 
 
 def test_a_cell_that_is_pressed_is_told_of_in_full(page: Page, backend: ScriptedBackend, show: Open) -> None:
     backend.answers["residency/hash"] = hash_view(
-        2, parent=link(1), is_root=False, chain_length=2, children=[link(3), link(4, is_here=False)], num_children=2
-    )
+        2, parent=link(1), is_root=False, chain_length=2, children=[link(3), link(4, is_here=False)], num_children=2,
+        history=[event(9, "ResidencyRemoved", cause="remove"), event(2, parent=hex_of(1))],
+    )  # fmt: skip
     show(forest())
     click(page, 2)
     wait_for(page, ".inspector .whole", hex_of(2))
@@ -123,6 +124,8 @@ def test_a_cell_that_is_pressed_is_told_of_in_full(page: Page, backend: Scripted
     assert facts["Place in its chain"] == "block 2"
     assert facts["Reuses told"] == "none"
     assert "00000000…0004, gone" in text(page, ".children")
+    rows = page.evaluate("[...inside('residency', '.history').children].map(row => row.lastChild.textContent)")
+    assert rows == ["Removed GPU  ·  group 0", "Stored after 00000000…0001  ·  GPU  ·  group 0"]
     backend.answers["residency/hash"] = hash_view(1)
     page.evaluate("inside('residency', '.inspector dd .link').click()")
     wait_for(page, ".inspector .whole", hex_of(1))

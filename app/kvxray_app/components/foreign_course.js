@@ -86,7 +86,10 @@ class ForeignCourse {
 
   async #told(signal) {
     const stretch = await this.#stretch(signal);
-    return { stretch, ...(await askForStretch(this.about, stretch.from, stretch.to, signal)) };
+    const told = await askForStretch(this.about, stretch.from, stretch.to, signal);
+    const began = Math.min(...[told.course, told.signals].flatMap((part) => part?.times.slice(0, 1) ?? []));
+    const isYoung = Number.isFinite(began) && began > stretch.from && stretch.to - began > SHORTEST_MS;
+    return { stretch: { ...stretch, from: isYoung ? began : stretch.from }, isYoung, ...told };
   }
 
   // The last while before now, or before the moment of the past that the page is at; or everything.
@@ -107,7 +110,8 @@ class ForeignCourse {
   #draw(told, stretch) {
     const untold = this.charts.filter((chart) => !chart.draw(told[chart.chart.from], stretch));
     const names = untold.map(({ chart }) => chart.title.toLowerCase()).join(", ");
-    setText(this.words, untold.length === this.charts.length ? "Nothing was told in this stretch." : "");
+    const since = told.isYoung ? `since ${whenWords(stretch.from, false)}` : "";
+    setText(this.words, untold.length === this.charts.length ? "Nothing was told in this stretch." : since);
     const lines = [names && `Not told in this stretch: ${names}.`, OF_BLOCKS, ...told.problems];
     setText(this.lack, lines.filter(Boolean).join(" "));
   }

@@ -108,7 +108,7 @@ export async function askForStretch({ source, engine, isOfHashes }, from, to, si
   const step = Math.max(1, Math.ceil((to - from) / 1000 / POINTS));
   const [course, signals] = await Promise.all([
     isOfHashes ? told(getJson("course", { source, ...stretch, points: POINTS }, signal)) : { problem: "" },
-    told(getJson("signals/course", { engine, ...stretch, signals: SIGNALS, step }, signal)),
+    told(getJson("signals/course", { engine, ...stretch, signals: SIGNALS, step, fit: 1 }, signal)),
   ]);
   return {
     course: course.answer ? ofCourse(course.answer) : null,

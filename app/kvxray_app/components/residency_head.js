@@ -47,8 +47,8 @@ export class ResidencyHead {
     setAttribute(this.dot, "data-phase", { connected: "live", no_stream: "live", waiting: "connecting", joining: "connecting" }[state] ?? state);
     setText(this.phase, stateWords(state, summary, this.words.states));
     const since = summary?.since && state === "connected" ? `heard since ${timeOfDay(summary.since)}` : "";
-    const makes = [summary?.make, summary?.dialect].filter(Boolean).join(", ");
-    setText(this.about, [summary?.source, makes, summary?.descriptor?.model, since].filter(Boolean).join("  ·  "));
+    const make = summary?.make;
+    setText(this.about, [summary?.source, make, summary?.descriptor?.model, since].filter(Boolean).join("  ·  "));
     this.#show("epoch", summary?.epoch == null ? NO_DATA : count(summary.epoch));
     this.#show("event", summary?.seq ?? NO_DATA);
     this.#show("gaps", count(summary?.gaps), summary?.gaps > 0);

@@ -4,8 +4,10 @@ import { getJson } from "./address.js";
 import { el, reconcile, setAttribute, setText } from "./elements.js";
 import { count, plural, shortHash, timeOfDay } from "./format.js";
 import { copyFrom } from "./inspect_copy.js";
+import { residencyEventWords } from "./residency_event_words.js";
 import { groupKind, mediumName } from "./residency_look.js";
 
+const HISTORY = 50; // events
 const FACTS = ["State", "Place in its chain", "Continues", "Copies", "Stored", "Removed", "Reuses told", "Stored for"];
 
 export class ResidencyInspector {
@@ -26,6 +28,8 @@ export class ResidencyInspector {
     this.more = el("h3", {}, "Continued by");
     this.foundTitle = el("h3", {}, "Found about it");
     this.findings = el("ul", { class: "about" });
+    this.historyTitle = el("h3", {}, "History, newest first");
+    this.history = el("ol", { class: "history" });
     this.body = el(
       "div",
       { class: "body scroll", tabindex: "0", role: "group", "aria-label": "The block in full" },
@@ -37,6 +41,8 @@ export class ResidencyInspector {
       this.children,
       this.foundTitle,
       this.findings,
+      this.historyTitle,
+      this.history,
     );
     this.node = el(
       "section",
@@ -79,7 +85,7 @@ export class ResidencyInspector {
   async #ask(what) {
     const asking = (this.asking = new AbortController());
     try {
-      const answer = await getJson("residency/hash", this.feed.query(what), asking.signal);
+      const answer = await getJson("residency/hash", this.feed.query({ ...what, history: HISTORY }), asking.signal);
       if (asking !== this.asking) return;
       [this.answer, this.problem] = [answer, ""];
       // Asked by its number the answer has its hash, and the other way round: the question stays the same.
@@ -108,6 +114,7 @@ export class ResidencyInspector {
     this.#set("Stored for", nameWords(answer) || "nobody in particular");
     this.#drawPlaces(places);
     this.#drawChildren(answer.children, answer.num_children);
+    this.#drawHistory(answer.history ?? []);
     setAttribute(this.foundTitle, "hidden", !answer.findings.length);
     reconcile(
       this.findings,
@@ -149,6 +156,23 @@ export class ResidencyInspector {
         setText(node.firstChild, `${mediumName(place.medium, place.tier)}, group ${place.group}, ${groupKind(place.kind)}`);
         setText(node.lastChild, placeWords(place));
       },
+    );
+  }
+
+  #drawHistory(events) {
+    setAttribute(this.historyTitle, "hidden", !events.length);
+    reconcile(
+      this.history,
+      events,
+      ({ seq }) => seq,
+      (event) => {
+        const go = () => this.feed.moment.go(event.seq);
+        const title = `Show the moment after event ${event.seq}`;
+        const { kind, words } = residencyEventWords(event);
+        const when = el("button", { class: "link faint mono time", title, onclick: go }, timeOfDay(event.time, true));
+        return el("li", {}, when, el("span", {}, el("b", {}, kind), " ", el("span", { class: "faint" }, words)));
+      },
+      () => {},
     );
   }
 
