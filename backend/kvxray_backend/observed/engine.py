@@ -58,6 +58,7 @@ class ObservedEngine:
         self.findings: tuple[Finding, ...] = ()
         self.by_tokens = HashesByTokens()
         self.seed_findings: tuple[Finding, ...] = ()
+        self._is_behind = False
         self._clock = clock
         self._owns_surroundings = surroundings is None
         self._around = surroundings or Surroundings(database, log, clock)
@@ -128,17 +129,26 @@ class ObservedEngine:
     def _take(self, steps: Steps) -> None:
         with self.lock:
             self._ranks.take(steps)
+            self._is_behind = True
         self._ranks.flush()
 
     def _advance(self) -> None:
         """What time alone brings."""
         with self.lock:
-            is_busy = self._is_busy()
+            is_busy, now_ns = self._is_busy(), self._heard_until_ns()
             for rank in self.ranks.values():
-                rank.followed.advance(self._clock.wall_ns(), is_busy=is_busy)
+                rank.followed.advance(now_ns, is_busy=is_busy)
             self.connection = self._state()
             self._inspect()
         self._ranks.flush()
+
+    def _heard_until_ns(self) -> int:
+        """Up to when it is known what was told: now, but while more may wait to be taken the newest that was taken. Our
+        own delay is no silence of the engine.
+        """
+        is_behind, self._is_behind = self._is_behind, False
+        newest = max((rank.followed.last_heard_ns or 0 for rank in self.ranks.values()), default=0)
+        return newest if is_behind and newest else self._clock.wall_ns()
 
     def _let_go(self) -> None:
         """Nothing is followed any more; what is heard next begins new epochs."""

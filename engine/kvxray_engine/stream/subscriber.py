@@ -1,8 +1,9 @@
 """The other end: two sockets to one publisher, its events and its answers. Knows frames, not what they mean.
 
 Nothing here blocks longer than asked, and nothing received is believed: payloads are handed on as bytes, to be decoded
-by whoever decides. libzmq gives up a connection for good when its other end breaks the protocol, one frame above the
-limit included; so sockets that stay silent are made anew.
+by whoever decides. libzmq never dials again once the other end of a connection has broken the protocol, be it by one
+frame above the limit (a connection that is cut, or answers nonsense from the start, it dials again); so sockets that
+stay silent are made anew.
 """
 
 from __future__ import annotations

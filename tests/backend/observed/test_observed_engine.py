@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
+from kvxray_backend.analysis import stream_findings
 from kvxray_backend.observed import event_thread, zmq_listener
 from kvxray_backend.observed.spec import ObserveSpec
 from kvxray_backend.sources.foreign.followed_source import FollowedSource
@@ -182,6 +184,31 @@ def test_a_flood_that_is_understood_too_slowly_is_dropped_counted_and_told_missi
         assert log.flush(10)
         (row,) = history.epochs(database, "e")
         assert history.gaps(database, row.key, 10)
+
+
+def test_who_is_behind_does_not_take_his_own_delay_for_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_findings, "STALE_AFTER_S", 2.0)
+    told: list[str] = []
+    monkeypatch.setattr(FollowedSource, "advance", _noting_staleness(FollowedSource.advance, told))
+    with stored_in(tmp_path) as stored, EngineRig() as rig, watching(*stored, spec_of(rig)) as engine:
+        rig.wait_for_subscriber()
+        stalled_until = time.monotonic() + 4.0
+        with engine.lock:
+            while time.monotonic() < stalled_until:
+                rig.publish(20)
+                time.sleep(0.02)
+        until(lambda: num_cached(engine) == rig.next_seq)
+        assert told == []
+        until(lambda: told)  # nothing more comes: now it is silent
+
+
+def _noting_staleness(advance: Callable[..., None], told: list[str]) -> Callable[..., None]:
+    def noted(followed: FollowedSource, now_ns: int, **more: bool | None) -> None:
+        advance(followed, now_ns, **more)
+        if followed.confidence == "stale":
+            told.append(followed.name)
+
+    return noted
 
 
 def test_a_thread_that_stumbles_joins_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
