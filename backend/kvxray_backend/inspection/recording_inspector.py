@@ -7,15 +7,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kvxray_engine.stream.residency_state import StoreSemantics
+from msgspec import structs
 
 from kvxray_backend.inspection.inspection_report import StreamReport
 from kvxray_backend.inspection.recorded_batches import Recorded
 from kvxray_backend.inspection.recorded_formats import Format
 from kvxray_backend.inspection.recorded_stream import RecordedStream
 from kvxray_backend.sources.foreign.batch_sequencer import BatchSequencer
-from kvxray_backend.sources.foreign.batch_steps import Apply, Step
+from kvxray_backend.sources.foreign.batch_steps import Step
 from kvxray_backend.sources.foreign.hand_over import Heard, Publisher
-from kvxray_backend.sources.foreign.ordered_stream import Delivery
+from kvxray_backend.sources.foreign.ordered_stream import Delivery, rank_of
+from kvxray_backend.sources.foreign.rank_lanes import Rank, RankLanes
+from kvxray_backend.sources.foreign.told import Batch
 
 MAX_STREAMS: Final = 1_024
 
@@ -24,31 +27,23 @@ _Key = tuple[int, str]
 
 
 @dataclass(slots=True)
-class _Lane:
-    """Batches that are numbered together: of one rank, or of several that share one count. `now_ns`: the latest time
-    that was told.
-    """
+class _Publisher:
+    """`now_ns`: the latest time that was told."""
 
-    sequencer: BatchSequencer[Delivery]
-    streams: dict[int | None, RecordedStream] = field(default_factory=dict)
+    lanes: RankLanes[Delivery]
+    streams: dict[Rank, RecordedStream] = field(default_factory=dict)
     now_ns: int = 0
 
-    def take(self, recorded: Recorded, rank: int | None) -> None:
+    def take(self, recorded: Recorded, batch: Batch) -> None:
         self.now_ns = max(self.now_ns, _time_ns(recorded) or self.now_ns)
-        self.streams[rank].tally.encodings |= recorded.encodings
-        self._follow(self.sequencer.advance(self.now_ns))
+        self.streams[batch.rank].tally.encodings |= recorded.encodings
+        self.follow(self.lanes.advance(self.now_ns))
         heard = Heard(Publisher(0, b""), recorded.seq, b"", self.now_ns)
-        delivery = Delivery(recorded.batch, heard)
-        self._follow(self.sequencer.offer(recorded.seq, delivery, recorded.num_bytes, self.now_ns))
+        self.follow(self.lanes.offer(recorded.seq, Delivery(batch, heard), recorded.num_bytes, self.now_ns))
 
-    def finish(self) -> None:
-        self._follow(self.sequencer.finish(self.now_ns))
-
-    def _follow(self, steps: list[Step[Delivery]]) -> None:
-        for step in steps:
-            told = [self.streams[_rank(step, self.streams)]] if isinstance(step, Apply) else self.streams.values()
-            for stream in told:
-                stream.take(step)
+    def follow(self, steps: list[tuple[Rank, Step[Delivery]]]) -> None:
+        for rank, step in steps:
+            self.streams[rank].take(step)
 
 
 class RecordingInspector:
@@ -60,7 +55,7 @@ class RecordingInspector:
         self.num_beyond = 0
         self._at = at
         self._semantics = store_semantics
-        self._lanes: dict[_Key, dict[int | None, _Lane]] = {}
+        self._publishers: dict[_Key, _Publisher] = {}
         self._num_streams = 0
 
     def take(self, recorded: Recorded) -> None:
@@ -68,45 +63,43 @@ class RecordingInspector:
         if self._at is not None and recorded.seq > self._at:
             self.num_beyond += 1
             return
-        lanes = self._lanes.setdefault((recorded.case_line, recorded.stream), {})
-        rank = recorded.batch.rank
-        if rank is None and recorded.batch.oddities.bad_events and len(lanes) == 1:
-            rank = next(iter(lanes))  # a payload that is no batch tells none
-        if rank not in lanes:
+        publisher = self._publisher(recorded)
+        batch = recorded.batch
+        if batch.rank is None and batch.oddities.bad_events and len(publisher.streams) == 1:
+            # A payload that is no batch tells none.
+            batch = structs.replace(batch, rank=next(iter(publisher.streams)))
+        if batch.rank not in publisher.streams:
             if self._num_streams >= MAX_STREAMS:
                 self.num_refused += 1
                 return
-            self._open(lanes, recorded, rank)
-        lanes[rank].take(recorded, rank)
+            publisher.streams[batch.rank] = self._stream(recorded, batch.rank)
+        publisher.take(recorded, batch)
 
     def finish(self) -> None:
         """Nothing more will come: what is held is applied, what is missing is told."""
-        for lanes in self._lanes.values():
-            for lane in {id(lane): lane for lane in lanes.values()}.values():
-                lane.finish()
+        for publisher in self._publishers.values():
+            publisher.follow(publisher.lanes.finish(publisher.now_ns))
 
     def streams(self) -> Iterator[RecordedStream]:
         """In the order in which they were first heard."""
-        for lanes in self._lanes.values():
-            for rank, lane in lanes.items():
-                yield lane.streams[rank]
+        for publisher in self._publishers.values():
+            yield from publisher.streams.values()
 
     def reports(self, format: Format) -> tuple[StreamReport, ...]:
         return tuple(stream.report(format) for stream in self.streams())
 
-    def _open(self, lanes: dict[int | None, _Lane], recorded: Recorded, rank: int | None) -> None:
-        """A rank whose first number is the next of another rank shares its count."""
-        shared = [lane for lane in lanes.values() if recorded.seq > 0 and lane.sequencer.next_seq == recorded.seq]
-        lane = shared[0] if shared else _Lane(BatchSequencer(None, hold_for_replay=recorded.holds_for_replay))
-        lanes[rank] = lane
-        name = f"case {recorded.case}, {recorded.stream}" if recorded.case else recorded.stream
-        lane.streams[rank] = RecordedStream(name, rank, recorded.store_semantics or self._semantics)
+    def _publisher(self, recorded: Recorded) -> _Publisher:
+        key = (recorded.case_line, recorded.stream)
+        if key not in self._publishers:
+            holds = recorded.holds_for_replay
+            lanes = RankLanes(lambda: BatchSequencer[Delivery](None, hold_for_replay=holds), rank_of)
+            self._publishers[key] = _Publisher(lanes)
+        return self._publishers[key]
+
+    def _stream(self, recorded: Recorded, rank: Rank) -> RecordedStream:
         self._num_streams += 1
-
-
-def _rank(step: Apply[Delivery], streams: dict[int | None, RecordedStream]) -> int | None:
-    rank = step.batch.batch.rank
-    return rank if rank in streams else next(iter(streams))
+        name = f"case {recorded.case}, {recorded.stream}" if recorded.case else recorded.stream
+        return RecordedStream(name, rank, recorded.store_semantics or self._semantics)
 
 
 def _time_ns(recorded: Recorded) -> int | None:
