@@ -5,7 +5,8 @@ A vLLM that is made up publishes prompts of up to 64 blocks, single blocks of de
 a reset now and then, in four dialects: events as maps or arrays, hashes of 32 bytes or of 64 bits. Its payloads are
 made beforehand. They go through the decoder, the sequencer, interning, the fold and the event log, as a live engine's
 do but for the sockets; in between, in turns, msgspec alone decodes the same payloads into plain objects: what any
-Python consumer has to spend before it knows anything.
+Python consumer has to spend before it knows anything. Stages are told in processor time of the thread that follows;
+the event log's own thread works beside it.
 
 `batches_per_s`, `blocks_per_s` and `ratio_bare_decode` are of the first dialect, the one that vLLM speaks by default.
 What is written into a database that was named stays there; without --database it is a temporary SQLite file.
@@ -46,7 +47,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Rounds:
-    """Seconds of each round, ours and of the bare decoder; `stage_s`: of ours, all rounds together."""
+    """Seconds of each round, ours and of the bare decoder; `stage_s`: processor time of ours, all rounds together."""
 
     streams: list[Stream]
     whole_s: list[float]
@@ -63,7 +64,7 @@ class Rounds:
             "bare_decode_blocks_per_s": rate(blocks, self.bare_s),
             # Of the same payloads: a ratio of rates is the inverse one of seconds.
             "ratio_bare_decode": round(median(b / w for b, w in zip(self.bare_s, self.whole_s, strict=True)), 3),
-            "microseconds_per_batch": {
+            "cpu_microseconds_per_batch": {
                 stage: round(seconds / sum(batches) * 1e6, 1) for stage, seconds in self.stage_s.items()
             },
             "share_of_stage": {stage: round(seconds / total, 3) for stage, seconds in self.stage_s.items()},

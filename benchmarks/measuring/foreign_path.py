@@ -44,7 +44,9 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class StageClock:
-    """`seconds`: by stage, each without the stages that ran within it."""
+    """`seconds`: by stage, each without the stages that ran within it; of processor time of this thread, so that what
+    other threads and programs take does not count.
+    """
 
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
     _inner: list[float] = field(default_factory=lambda: [0.0])
@@ -54,11 +56,11 @@ class StageClock:
 
         def clocked(*args: P.args, **kwargs: P.kwargs) -> R:
             self._inner.append(0.0)
-            begun = time.perf_counter()
+            begun = time.thread_time()
             try:
                 return call(*args, **kwargs)
             finally:
-                took = time.perf_counter() - begun
+                took = time.thread_time() - begun
                 self.seconds[stage] += took - self._inner.pop()
                 self._inner[-1] += took
 
