@@ -12,9 +12,9 @@ from typing import Final, ParamSpec, TypeVar
 
 from kvxray_backend.analysis.seed_mismatch import HashesByTokens
 from kvxray_backend.live_tail import LiveTail
+from kvxray_backend.observed.listener import STEPS_A_TURN
 from kvxray_backend.observed.rank_log import RankLog
 from kvxray_backend.observed.ranks import Recording
-from kvxray_backend.observed.listener import STEPS_A_TURN
 from kvxray_backend.sources.foreign.event_batches import decode_batch
 from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_backend.sources.foreign.hand_over import Heard, Item, Publisher
