@@ -1,7 +1,8 @@
 """The writer's fold of an engine that tells of hashes only: its state, what it counts, and its gauges. Pure.
 
-It has the bytes of its hashes, and so have its keyframes: a hash is nothing but its bytes, and they must outlive the
-chunk that told them. So that keyframes stay a part of what is stored, they are the rarer the more is cached.
+It has the bytes of its hashes, and its keyframes those of the hashes that are somewhere: a hash is nothing but its
+bytes, and they must outlive the chunk that told them. So that keyframes stay a part of what is stored, they are the
+rarer the more they hold, as far as going back in time does not take too long.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from kvxray_storage.rollup_columns import GAUGES
 from kvxray_storage.state_kinds import RESIDENCY
 
 _EVENTS_OF_ENTRY: Final = 4
+_LONGEST_WAY: Final = 1 << 19
+"""Events: half a second of folding (measured)."""
 _GPU: Final = "GPU"
 
 
@@ -35,7 +38,7 @@ class FoldedResidency:
     @property
     def least_interval(self) -> int:
         """Events between two keyframes, at least."""
-        return _EVENTS_OF_ENTRY * len(self.state.entries)
+        return min(_EVENTS_OF_ENTRY * len(self.state.entries), _LONGEST_WAY)
 
     def taken(self, message: Message) -> Message:
         """What is folded of it."""
@@ -66,7 +69,7 @@ class FoldedResidency:
     def draw(self) -> Callable[[], bytes]:
         """The state as it is now, to be packed by any thread."""
         drawn = self.state.copy()
-        return lambda: residency_snapshot.dump(drawn)
+        return lambda: residency_snapshot.dump(drawn, with_gone=False)
 
     def restart(self) -> None:
         """Faults are the live fold's to tell."""

@@ -19,6 +19,7 @@ from kvxray_storage.fold_rows import TABLES
 from kvxray_storage.hash_tables import add_hashes
 from kvxray_storage.postings import NEIGHBOURS
 from kvxray_storage.records import EpochKey
+from kvxray_storage.residency_travel import add_all_hashes
 from kvxray_storage.retention import Cut, Edge
 from kvxray_storage.retention_plan import OldRollups, Plan
 from kvxray_storage.signal_minutes import MINUTE_S, delete_minutes, oldest_quarter
@@ -112,6 +113,8 @@ class Pruner:
             return None
         if isinstance(state, BlockMap):
             add_hashes(self._database, edge.key, state)
+        else:
+            add_all_hashes(self._database, edge.key, state)
         return dump_state(state)
 
     def _spoken_of(self, key: EpochKey) -> set[str]:

@@ -64,9 +64,12 @@ class _Head(msgspec.Struct, array_like=True):
 _HEAD: Final = msgspec.msgpack.Decoder(_Head)
 
 
-def dump(state: ResidencyMap) -> bytes:
-    """The state as bytes."""
-    state.hash_table.keep(state.hashes.index.keys_by_row().astype(np.uint32))
+def dump(state: ResidencyMap, *, with_gone: bool = True) -> bytes:
+    """The state as bytes. with_gone False: without the bytes of hashes that are nowhere, which are most of it where
+    much comes and goes; `state` has them no more either.
+    """
+    mentioned = state.hashes.index.keys_by_row().astype(np.uint32)
+    state.hash_table.keep(mentioned if with_gone else state.ordinals_in_use())
     runs = state.hash_table.runs()
     columns = _packed(state.entries, ENTRY_COLUMNS) + _packed(state.hashes, _KEPT_OF_HASHES)
     compressor = zstandard.ZstdCompressor(level=1)

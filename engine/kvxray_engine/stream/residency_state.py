@@ -9,7 +9,7 @@ from typing import Final, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kvxray_engine.stream.columns import NUM_KINDS, U4
+from kvxray_engine.stream.columns import NUM_KINDS, U4, distinct
 from kvxray_engine.stream.hash_table import HashTable
 from kvxray_engine.stream.key_index import U8
 from kvxray_engine.stream.keyed_table import KeyedTable
@@ -174,6 +174,13 @@ class ResidencyState:
         if self.descriptor.groups[group_of(place)].kind not in FULL_KINDS:
             return np.zeros(0, np.uint32)
         return self._reached(place, UNREACHABLE)
+
+    def ordinals_in_use(self) -> U4:
+        """Hashes that are, or may be, somewhere, and the parents of those."""
+        is_there = self.entries["copies"] > 0
+        here = (self.entries.index.keys_by_row()[is_there] >> np.uint64(16)).astype(np.uint32)
+        parents = self.entries["parent"][is_there]
+        return distinct(np.concatenate([here, parents[parents < UNKNOWN_U4]]))
 
     def are_gone(self, ordinals: U4) -> Bools:
         """Which of these hashes are on no medium, in no group."""

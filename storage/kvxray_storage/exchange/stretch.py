@@ -15,7 +15,7 @@ from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.exchange.unjoining import unjoin
 from kvxray_storage.hash_tables import add_hashes
 from kvxray_storage.history import EpochRow
-from kvxray_storage.residency_travel import residency_at
+from kvxray_storage.residency_travel import add_all_hashes, residency_at
 from kvxray_storage.state_kinds import EitherState, begin_state, is_of_hashes
 from kvxray_storage.time_travel import NotStored, state_at
 
@@ -72,7 +72,9 @@ def state_before(database: Database, stretch: Stretch, first: Message) -> Either
 def _state_at(database: Database, stretch: Stretch, seq: int) -> EitherState:
     key = stretch.epoch.key
     if is_of_hashes(stretch.epoch.descriptor):
-        return residency_at(database, key, seq)
+        residency = residency_at(database, key, seq)
+        add_all_hashes(database, key, residency)
+        return residency
     state = state_at(database, key, seq)
     add_hashes(database, key, state)
     return state
