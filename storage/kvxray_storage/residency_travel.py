@@ -22,7 +22,8 @@ from kvxray_storage.time_travel import check_is_passed, either_state_of_keyframe
 
 def residency_at(database: Database, key: EpochKey, seq: int) -> ResidencyMap:
     """What is cached just after event `seq`, with the bytes of all hashes that are somewhere. Batches count in the
-    order of their numbers, however late one came. Where some are missing, what was told stays and nothing is wholly told.
+    order of their numbers, however late one came. Where some are missing, what was told stays, and nothing is wholly
+    told.
 
     Raises NotStored, and DamagedChunk where stored bytes are not what was written.
     """
