@@ -114,6 +114,8 @@ def test_a_file_that_breaks_keeps_what_is_watched_and_says_so_until_it_is_mended
         assert reason in problem.sentence
         assert problem.sentence.endswith(" What was watched by it goes on.")
         assert problem.where == str(file)
+        [told] = http.get("/api/engines").json()["problems"]
+        assert (told["where"], told["sentence"]) == (problem.where, problem.sentence)
         file.write_text(good)
         until(lambda: not observed.problems)
         assert observed.get("east") is before
