@@ -7,6 +7,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from kvxray_storage.chunk import DamagedChunk
+from kvxray_storage.time_travel import NotStored
+
 from kvxray_backend.analysis.verdict import RANK
 from kvxray_backend.coverage import CoverageCount, Known, count_of
 from kvxray_backend.coverage_of_blocks import known_of_blocks
@@ -108,7 +111,10 @@ def _known(overview: Overview, source: str) -> Known:
     found = find_foreign(overview.backend, source)
     if not isinstance(found, ForeignSource):
         return Known(kind="hashes")
-    return known_of(overview.desk.at(found, Moment()))
+    try:
+        return known_of(overview.desk.at(found, Moment()))
+    except (NotStored, DamagedChunk):
+        return Known(kind="hashes")  # of which no moment can be told: pruned, or damaged
 
 
 def _least(known: Iterable[Known]) -> CoverageCount:

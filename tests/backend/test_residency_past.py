@@ -87,6 +87,19 @@ def test_what_is_only_stored_is_as_it_was_in_the_end(tmp_path: Path) -> None:
         assert http.get("/api/state").status_code == 409
 
 
+def test_what_was_pruned_whole_stops_no_page(tmp_path: Path) -> None:
+    old = payload(stored([1, 2]), ts=T0 - 400 * 86_400)
+    with watched(tmp_path, old):
+        pass
+    with serving(tmp_path) as http:
+        until(lambda: http.get("/api/residency", params={"source": "e"}).status_code == 404)
+        (line,) = http.get("/api/engines").json()["engines"]
+        (engine,) = http.get("/api/overview").json()["engines"]
+        assert (line["state"], line["status"], line["coverage"]["exact"]) == ("past", "cannot_tell", 0)
+        assert engine["figures"]["cached_blocks"]["value"] is None
+        assert http.get("/api/sources").json()["sources"][0]["state"] == "past"
+
+
 def test_moments_are_marked_and_stepped_through(tmp_path: Path) -> None:
     with stored_only(tmp_path) as http:
         last = http.get("/api/residency").json()["seq"]

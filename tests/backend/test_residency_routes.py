@@ -21,6 +21,7 @@ from tests.backend.metrics.web import text
 from tests.backend.served import backend_of, caught_up, serving, source_of, until
 from tests.backend.small_engine import SmallEngine
 
+SOCKET = "ws://127.0.0.1:8501"
 # Of late: what is older than is kept is pruned when it is stored.
 T0 = float(round(time.time()) - 600)
 
@@ -165,6 +166,20 @@ vllm:num_requests_waiting 0
 vllm:prefix_cache_queries_total 100
 vllm:prefix_cache_hits_total 10
 """
+
+
+def test_the_socket_of_blocks_is_closed_with_the_reason(tmp_path: Path) -> None:
+    with watched(tmp_path, *CHAINS) as http, http.websocket_connect(f"{SOCKET}/api/live?source=e") as socket:
+        closed = socket.receive()
+    assert (closed["code"], closed["reason"]) == (4409, "This source tells of no blocks: ask /api/residency.")
+
+
+def test_an_engine_let_go_is_what_is_stored_of_it(tmp_path: Path) -> None:
+    with watched(tmp_path, *CHAINS) as http:
+        assert backend_of(http).observed.detach("e")
+        until(lambda: [one["state"] for one in http.get("/api/engines").json()["engines"]] == ["past"])
+        until(lambda: _cached_of(http, "e") == 7)
+        assert http.get("/api/state", params={"source": "e"}).status_code == 409
 
 
 def test_metrics_beside_events_tell_the_rest_and_what_differs_is_explained(tmp_path: Path) -> None:
