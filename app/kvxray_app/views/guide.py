@@ -96,7 +96,8 @@ _PAGES = {
     "stretch, press to go to a moment.",
     "History": "What was found, the lives of the engine, and every stored event.",
     "Signals": "Everything that the metrics of an engine of others tell, over an hour, a day or fifteen: rates, "
-    "quantiles, heat maps. A hole is time in which nothing was read; what an engine does not tell is listed at the foot.",
+    "quantiles, heat maps. A hole is time in which nothing was read; what an engine does not tell is listed at the "
+    "foot.",
 }
 
 _OTHERS = {
