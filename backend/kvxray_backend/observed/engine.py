@@ -185,7 +185,8 @@ class ObservedEngine:
     def _state(self) -> Connection:
         followed = [rank.followed for rank in self.ranks.values()]
         if not followed:
-            return "waiting"
+            # One that only decodes has no cache of prefixes to tell of: its silence is no fault.
+            return "no_stream" if self.spec.role == "decode" else "waiting"
         return "stale" if all(one.confidence == "stale" for one in followed) else "connected"
 
     def _inspect(self) -> None:

@@ -67,6 +67,29 @@ def test_who_comes_late_and_may_ask_knows_everything(tmp_path: Path) -> None:
             assert engine.ranks["e"].followed.confidence == "exact"
 
 
+def test_an_engine_that_only_decodes_is_silent_without_fault(tmp_path: Path) -> None:
+    with stored_in(tmp_path) as stored, EngineRig() as rig, watching(*stored, spec_of(rig, role="decode")) as engine:
+        rig.wait_for_subscriber()
+        until(lambda: engine.connection == "no_stream")
+        assert kinds(engine) == []
+        rig.publish(1)
+        until(lambda: engine.connection == "connected")
+
+
+def test_an_engine_that_falls_silent_is_stale_until_it_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_findings, "STALE_AFTER_S", 0.5)
+    with stored_in(tmp_path) as (database, log), EngineRig() as rig:
+        with watching(database, log, spec_of(rig)) as engine:
+            rig.wait_for_subscriber()
+            rig.publish(1)
+            until(lambda: engine.connection == "stale" and kinds(engine) == ["stale_stream"])
+            monkeypatch.setattr(stream_findings, "STALE_AFTER_S", 60.0)
+            rig.publish(1)
+            until(lambda: engine.connection == "connected" and kinds(engine) == [])
+        assert log.flush(10)
+        assert [(row.kind, row.state) for row in history.findings(database, "e")] == [("stale_stream", "ended")]
+
+
 @pytest.mark.parametrize("old_framing", [False, True])
 def test_an_engine_that_is_idle_is_known_from_its_replay_alone(tmp_path: Path, old_framing: bool) -> None:
     with stored_in(tmp_path) as stored, EngineRig(old_framing=old_framing) as rig:
