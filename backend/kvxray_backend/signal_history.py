@@ -39,7 +39,8 @@ MAX_READ: Final = 45_000
 """Minutes of an engine that one question reads: a month."""
 WRITE_AT_ONCE: Final = 500
 CLOSE_WAIT_S: Final = 2.0
-PRUNE_EVERY_S: Final = 3_600
+PRUNE_EVERY_S: Final = 300
+"""Often enough that the oldest few each time are more than 256 engines add meanwhile."""
 
 logger = logging.getLogger(__name__)
 
