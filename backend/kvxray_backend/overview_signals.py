@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvxray_backend.figure import Figure, Unit
-from kvxray_backend.metrics.book import MetricsBook
 from kvxray_backend.metrics.histograms import Buckets, mean
 from kvxray_backend.metrics.hit_rates import hit_rate
+from kvxray_backend.metrics.past_book import PastBook
 from kvxray_backend.metrics.signals import SIGNALS
+from kvxray_backend.metrics.telling import Telling
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
 
 MINUTE_S: Final = 60.0
@@ -28,7 +29,9 @@ BEYOND: Final = ("disk", "storage", "storage_hit", "p2p", "external_unspecified"
 """Parts of `prompt_tokens_by_source` and `cached_prompt_tokens_by_tier`, as engines call them."""
 
 Value = float | None
-Read = Callable[[MetricsBook], Value]
+Read = Callable[[Telling], Value]
+Points = list[tuple[float, float]]
+Choose = Callable[[list[float]], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +52,17 @@ def figures(watch: MetricsWatch, now_s: float | None = None, stale_after_s: floa
     return {name: _figure(book, made, is_old=is_old) for name, made in FIGURES.items()}
 
 
+def figures_of_past(book: PastBook) -> dict[str, Figure]:
+    """The same as of the last reading of a past."""
+    return {name: _figure(book, made, is_old=False) for name, made in FIGURES.items()}
+
+
 def not_told() -> dict[str, Figure]:
     """The same where no metrics are read."""
     return {name: Figure(value=None, unit=made.unit, certainty="not_observable") for name, made in FIGURES.items()}
 
 
-def _figure(book: MetricsBook, made: _Made, *, is_old: bool) -> Figure:
+def _figure(book: Telling, made: _Made, *, is_old: bool) -> Figure:
     if not any(book.is_told(name) for name in made.of):
         return Figure(value=None, unit=made.unit, certainty="not_observable")
     return Figure(value=None if is_old else made.read(book), unit=made.unit, certainty="derived")
@@ -64,15 +72,23 @@ def _stands(signal: str, part: str | None = None) -> _Made:
     return _Made(SIGNALS[signal].unit, (signal,), lambda book: book.value(signal, part))
 
 
-def _over(signal: str, window_s: float, choose: Callable[[list[float]], float]) -> _Made:
+def _mean_over(signal: str, window_s: float) -> _Made:
+    return _made_of(signal, window_s, lambda book: book.course(signal), _mean)
+
+
+def _highest_over(signal: str, window_s: float) -> _Made:
+    return _made_of(signal, window_s, lambda book: book.peaks(signal), max)
+
+
+def _made_of(signal: str, window_s: float, read: Callable[[Telling], Points], choose: Choose) -> _Made:
     """Of a gauge, over what was read in the window."""
 
-    def read(book: MetricsBook) -> Value:
-        last_s = book.last_s or 0.0
-        told = [value for at_s, value in book.course(signal) if at_s > last_s - window_s]
+    def over(book: Telling) -> Value:
+        since_s = (book.read_s or 0.0) - window_s
+        told = [value for at_s, value in read(book) if at_s > since_s]
         return choose(told) if told else None
 
-    return _Made(SIGNALS[signal].unit, (signal,), read)
+    return _Made(SIGNALS[signal].unit, (signal,), over)
 
 
 def _rate(unit: Unit, *signals: str) -> _Made:
@@ -85,20 +101,20 @@ def _grown(unit: Unit, window_s: float, *signals: str) -> _Made:
 
 
 def _quantile(signal: str, q: float, window_s: float = FIVE_MINUTES_S) -> _Made:
-    def read(book: MetricsBook) -> Value:
+    def read(book: Telling) -> Value:
         found = book.quantile(signal, q, window_s)
         return found.value if found is not None else None
 
     return _Made(SIGNALS[signal].unit, (signal,), read)
 
 
-def _amount(book: MetricsBook, signal: str, window_s: float) -> Value:
+def _amount(book: Telling, signal: str, window_s: float) -> Value:
     grown = book.grown(signal, window_s)
     return grown.amount if grown is not None else None
 
 
 def _hits(window_s: float) -> _Made:
-    def read(book: MetricsBook) -> Value:
+    def read(book: Telling) -> Value:
         found = hit_rate(book, "prefix", window_s)
         return found.value if found is not None else None
 
@@ -109,7 +125,7 @@ def _hits_in(parts: Iterable[str], window_s: float = MINUTE_S) -> Read:
     """Of the prompt tokens looked up, those that a tier had."""
     names = tuple(parts)
 
-    def read(book: MetricsBook) -> Value:
+    def read(book: Telling) -> Value:
         queried = _amount(book, "prefix_queries", window_s)
         for signal in ("cached_prompt_tokens_by_tier", "prompt_tokens_by_source"):
             grown = [book.grown(signal, window_s, part) for part in names]
@@ -121,22 +137,22 @@ def _hits_in(parts: Iterable[str], window_s: float = MINUTE_S) -> Read:
     return read
 
 
-def _external(book: MetricsBook) -> Value:
+def _external(book: Telling) -> Value:
     found = hit_rate(book, "external", MINUTE_S)
     return found.value if found is not None else _first(_hits_in(BEYOND)(book), book.value("kvbm_disk_hit_rate"))
 
 
-def _computed(book: MetricsBook) -> Value:
+def _computed(book: Telling) -> Value:
     queried, hit = _amount(book, "prefix_queries", MINUTE_S), _amount(book, "prefix_hits", MINUTE_S)
     return queried - hit if queried is not None and hit is not None else None
 
 
-def _per_finished(book: MetricsBook) -> Value:
+def _per_finished(book: Telling) -> Value:
     found = book.ratio("preemptions", "requests_finished", TEN_MINUTES_S)
     return found.value if found is not None else None
 
 
-def _affinity_lost(book: MetricsBook) -> Value:
+def _affinity_lost(book: Telling) -> Value:
     """Of the tokens that the best engine had cached, those that were not where the router sent the request."""
     had, best = (
         _total(book.histogram(name, HALF_HOUR_S)) for name in ("router_predicted_tokens", "router_best_tokens")
@@ -164,8 +180,8 @@ def _mean(values: list[float]) -> float:
 _TIERS: Final = ("cached_prompt_tokens_by_tier", "prompt_tokens_by_source")
 FIGURES: Final[Mapping[str, _Made]] = {
     "used": _stands("kv_usage"),
-    "used_mean_5m": _over("kv_usage", FIVE_MINUTES_S, _mean),
-    "used_max_5m": _over("kv_usage", FIVE_MINUTES_S, max),
+    "used_mean_5m": _mean_over("kv_usage", FIVE_MINUTES_S),
+    "used_max_5m": _highest_over("kv_usage", FIVE_MINUTES_S),
     "used_host": _stands("kv_usage_host"),
     "ttft_p50_s": _quantile("ttft", 0.5),
     "ttft_p99_s": _quantile("ttft", 0.99),

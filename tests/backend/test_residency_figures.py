@@ -10,6 +10,7 @@ import pytest
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.stream_health import Place
 from kvxray_backend.figure import Figure
+from kvxray_backend.residency import measures
 from kvxray_backend.residency.chain_order import NOT_HERE, ROOT, chain_order
 from kvxray_backend.residency.columns import columns_of
 from kvxray_backend.residency.explanations import explanations
@@ -179,3 +180,16 @@ def test_a_map_without_room_says_how_many_there_are_and_keeps_parents_before_chi
     parents = np.frombuffer(frame, "<u4", count, 32 + 4 * count)
     told = parents < NOT_HERE
     assert (parents[told] < np.arange(count)[told]).all()
+
+
+@pytest.mark.parametrize(("most", "certainty"), [(64, "exact"), (7, "derived")])
+def test_of_very_many_blocks_every_nth_stands_for_all(
+    monkeypatch: pytest.MonkeyPatch, most: int, certainty: str
+) -> None:
+    monkeypatch.setattr(measures, "MAX_LOOKED_AT", most)
+    source = Told()
+    for number in range(21):
+        source.batch(stored([100 + number]), ts=NOW_S - 2 * number)
+    figures = residency_figures(moment_of(source), {})
+    assert (figures["age_p50_s"].value, figures["age_p50_s"].certainty) == (pytest.approx(20.0, abs=4.0), certainty)
+    assert figures["idle_p50_s"].value == pytest.approx(20.0, abs=4.0)

@@ -87,6 +87,11 @@ class MetricsBook:
         self._forget()
         return Reset(at_s, tuple(dict.fromkeys(fell))) if fell else None
 
+    @property
+    def read_s(self) -> float | None:
+        """When the last page was read; None: never."""
+        return self.last_s
+
     def value(self, signal: str, part: str | None = None) -> float | None:
         """Now: of a gauge how it stands, of a counter all it counted since its engine started. None: not told."""
         table = SIGNALS[signal]
@@ -119,6 +124,10 @@ class MetricsBook:
                 at.setdefault(when, []).append(value)
         combine = max if table.combine == "max" else sum
         return [(when, float(combine(at[when]))) for when in sorted(at)]
+
+    def peaks(self, signal: str) -> list[tuple[float, float]]:
+        """A gauge over time, at its highest: as it was read, since nobody knows what it was in between."""
+        return self.course(signal)
 
     def grown(self, signal: str, window_s: float, part: str | None = None) -> Grown[float] | None:
         """What a counter grew by in the last seconds. None: not told, or by one page only."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from kvxray_backend.metrics.book import MetricsBook, Ratio
+from kvxray_backend.metrics.book import Ratio
+from kvxray_backend.metrics.telling import Telling
 
 Cache = Literal["prefix", "external", "multimodal"]
 _COUNTED_BY: Final[Mapping[Cache, tuple[str, str]]] = {
@@ -15,7 +16,7 @@ _COUNTED_BY: Final[Mapping[Cache, tuple[str, str]]] = {
 }
 
 
-def hit_rate(book: MetricsBook, cache: Cache, window_s: float | None) -> Ratio | None:
+def hit_rate(book: Telling, cache: Cache, window_s: float | None) -> Ratio | None:
     """In tokens (multimodal: pieces; TensorRT-LLM where it does not tell its block size: blocks). window None: since
     the engines started. None: nothing was asked, or nothing is counted; the engine's own gauge is never taken for it.
     """
@@ -25,7 +26,7 @@ def hit_rate(book: MetricsBook, cache: Cache, window_s: float | None) -> Ratio |
     return _of_blocks(book, window_s)
 
 
-def _of_blocks(book: MetricsBook, window_s: float | None) -> Ratio | None:
+def _of_blocks(book: Telling, window_s: float | None) -> Ratio | None:
     if window_s is None:
         reused, missed, seconds = book.value("reused_blocks"), book.value("missed_blocks"), None
     else:

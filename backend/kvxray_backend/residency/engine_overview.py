@@ -10,7 +10,7 @@ from kvxray_backend.overview_figures import not_told
 from kvxray_backend.overview_types import EngineView
 from kvxray_backend.overview_verdict import verdict_view
 from kvxray_backend.residency.answers import MetricsStateView
-from kvxray_backend.residency.engine_signals import NO_METRICS, metrics_view, signal_figures
+from kvxray_backend.residency.engine_signals import metrics_view, signal_figures, told_then
 from kvxray_backend.residency.figures import residency_figures
 from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource
 from kvxray_backend.residency.source_view import labels_of
@@ -79,7 +79,7 @@ def overview_figures_of(moment: ForeignMoment, signals: dict[str, Figure]) -> di
 def _of_metrics(moment: ForeignMoment) -> tuple[dict[str, Figure], MetricsStateView]:
     engine = moment.source.engine
     if engine is None or moment.at != LIVE:
-        return {}, NO_METRICS
+        return told_then(moment)
     with engine.lock:
         return signal_figures(engine), metrics_view(engine)
 

@@ -14,6 +14,7 @@ from kvxray_backend.metrics.state import metrics_state
 from kvxray_backend.moments import iso_time_or_none
 from kvxray_backend.observed.engine import ObservedEngine
 from kvxray_backend.residency.answers import MetricsStateView
+from kvxray_backend.residency.foreign_source import ForeignMoment
 
 NO_METRICS = MetricsStateView(state="none", sentence="", last=None)
 
@@ -46,6 +47,15 @@ def metrics_view(engine: ObservedEngine) -> MetricsStateView:
     )
     last = iso_time_or_none(round(told.last_s * 1e9)) if told.last_s is not None else None
     return MetricsStateView(state=told.state, sentence=told.sentence, last=last)
+
+
+def told_then(moment: ForeignMoment) -> tuple[dict[str, Figure], MetricsStateView]:
+    """What metrics told at a moment of the past, and which reading that was."""
+    then = moment.metrics
+    if then is None:
+        return {}, NO_METRICS
+    last = iso_time_or_none(round(then.read_s * 1e9))
+    return then.figures, MetricsStateView(state="reading", sentence=then.sentence, last=last)
 
 
 def told_signals(engine: ObservedEngine) -> frozenset[str]:

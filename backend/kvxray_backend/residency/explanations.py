@@ -19,6 +19,7 @@ def explanations(moment: ForeignMoment, figures: Mapping[str, Figure]) -> list[E
     """All that apply, in the order of the panels."""
     told = [
         ("used", _usage(figures)),
+        ("used", moment.metrics.sentence if moment.metrics is not None else ""),
         ("cached_set", _over_capacity(figures)),
         ("cached_set", _maybe(figures)),
         ("cached_set", _midstream(moment)),

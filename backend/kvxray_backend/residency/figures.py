@@ -18,10 +18,9 @@ from kvxray_backend.residency.foreign_source import ForeignMoment
 from kvxray_backend.residency.measures import (
     LIFETIME_WINDOW_S,
     RATE_WINDOW_S,
-    age_p50_s,
+    ages,
     coming,
     going,
-    idle_p50_s,
     is_on_gpu,
     num_certain,
     num_copies,
@@ -143,12 +142,12 @@ def _of_window(moment: ForeignMoment, columns: ResidencyColumns) -> dict[str, Fi
 
 
 def _of_times(moment: ForeignMoment, columns: ResidencyColumns) -> dict[str, Figure]:
-    gpu = is_on_gpu(columns)
+    told = ages(columns, is_on_gpu(columns), moment.now_ns)
     # Hits are told by few engines, so that nothing told of a block does not mean that nobody used it.
-    idle = idle_p50_s(columns, gpu, moment.now_ns)
+    idle = figure(told.idle_p50_s, "seconds", moment.findings, SPOILS_ALL, "derived", since_of(moment))
     return {
-        "age_p50_s": _counted(moment, age_p50_s(columns, gpu, moment.now_ns), "seconds"),
-        "idle_p50_s": figure(idle, "seconds", moment.findings, SPOILS_ALL, "derived", since_of(moment)),
+        "age_p50_s": _counted(moment, told.age_p50_s, "seconds", "derived" if told.is_sample else "exact"),
+        "idle_p50_s": idle,
     }
 
 

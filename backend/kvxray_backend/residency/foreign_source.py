@@ -10,6 +10,7 @@ from kvxray_backend.backend import Backend, Source
 from kvxray_backend.moments import Point
 from kvxray_backend.observed.engine import ObservedEngine, ObservedRank
 from kvxray_backend.residency.columns import ResidencyColumns
+from kvxray_backend.residency.metrics_then import MetricsThen
 from kvxray_backend.residency.picture import ResidencyPicture
 from kvxray_backend.stored_source import stored_hash_sources, tells_hashes
 
@@ -45,6 +46,7 @@ class ForeignSource:
 class ForeignMoment:
     """A source just after one event, or as it is (`at` live). `picture` None: nothing is known of what is cached.
     `now_ns`: by the engine's clock. `epoch` None: none was joined. `since_ns`: as long as it has been in this state.
+    `metrics`: what they told then, of a moment of the past; None: nothing is kept of that, or it is the present.
     """
 
     source: ForeignSource
@@ -56,6 +58,7 @@ class ForeignMoment:
     now_ns: int
     capacity: int | None
     findings: tuple[Finding, ...]
+    metrics: MetricsThen | None = None
 
     @property
     def columns(self) -> ResidencyColumns | None:

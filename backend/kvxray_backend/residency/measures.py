@@ -27,6 +27,8 @@ Bools = NDArray[np.bool_]
 RATE_WINDOW_S: Final = 60.0
 """Engines remove lazily, in bursts: over less there would be mostly nothing and then very much."""
 LIFETIME_WINDOW_S: Final = 600.0
+MAX_LOOKED_AT: Final = 1 << 16
+"""Entries that medians of what is there are made of: of more, every n-th."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +112,22 @@ def median_s(ns: I8) -> float | None:
     return max(float(np.median(ns)), 0.0) / 1e9 if len(ns) else None
 
 
-def age_p50_s(columns: ResidencyColumns, where: Bools, now_ns: int) -> float | None:
-    """How long half of what is there has been there at least."""
-    since = columns.t_first[where & columns.is_here]
-    return median_s(now_ns - since[since > 0])
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """Medians over what is there, at least: how long it has been there, and how long nothing was told of it.
+    `is_sample`: of every n-th only.
+    """
+
+    age_p50_s: float | None
+    idle_p50_s: float | None
+    is_sample: bool
 
 
-def idle_p50_s(columns: ResidencyColumns, where: Bools, now_ns: int) -> float | None:
-    """How long nothing was told of half of what is there, at least."""
-    since = columns.t_last[where & columns.is_here]
-    return median_s(now_ns - since[since > 0])
+def ages(columns: ResidencyColumns, where: Bools, now_ns: int) -> Ages:
+    here = np.flatnonzero(where & columns.is_here)
+    every = max(-(-len(here) // MAX_LOOKED_AT), 1)
+    first, last = columns.t_first[here[::every]], columns.t_last[here[::every]]
+    return Ages(median_s(now_ns - first[first > 0]), median_s(now_ns - last[last > 0]), every > 1)
 
 
 @dataclass(frozen=True, slots=True)

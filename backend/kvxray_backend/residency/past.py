@@ -18,7 +18,9 @@ from kvxray_backend.backend import COMMIT_WAIT_S, Backend
 from kvxray_backend.moments import Moment, Point, iso_time
 from kvxray_backend.residency.columns import columns_of
 from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource, capacity_of
+from kvxray_backend.residency.metrics_then import MetricsThen, metrics_then
 from kvxray_backend.residency.picture import ResidencyPicture
+from kvxray_backend.source_name import engine_of
 from kvxray_backend.stored_findings import finding_of
 
 KEEP_S: Final = 10.0
@@ -35,6 +37,8 @@ class ResidencyPast:
 
     def at(self, source: ForeignSource, moment: Moment) -> ForeignMoment:
         """The state after that moment; live: after the last event that is stored. Raises `NotStored`."""
+        if source.kind == "metrics" and moment.t_ns is not None:
+            return self._of_metrics(source, moment.t_ns)
         point, row = self._point_of(source.name, moment)
         fold, picture = self._state(source.name, point, row)
         found = history.findings_open_at(self._backend.database, source.name, point.epoch, fold.t_ns)
@@ -49,7 +53,19 @@ class ResidencyPast:
             now_ns=fold.t_ns,
             capacity=capacity,
             findings=tuple(finding_of(one) for one in found),
+            metrics=self._metrics_then(source, moment.t_ns or fold.t_ns),
         )
+
+    def _of_metrics(self, source: ForeignSource, t_ns: int) -> ForeignMoment:
+        """Of an engine that tells no events."""
+        told = self._metrics_then(source, t_ns)
+        if told is None:
+            raise NotStored(f"Nothing is kept of what the metrics of {source.name} told at {iso_time(t_ns)}.")
+        return ForeignMoment(source, iso_time(t_ns), "past", t_ns, None, None, t_ns, None, (), told)
+
+    def _metrics_then(self, source: ForeignSource, t_ns: int) -> MetricsThen | None:
+        every_s = source.engine.spec.every_s if source.engine is not None else 0.0
+        return metrics_then(self._backend.signals, engine_of(source.name), t_ns / 1e9, every_s)
 
     def state_of(self, source: ForeignSource, moment: Moment) -> ResidencyMap:
         """Nobody moves it on. Raises `NotStored`."""

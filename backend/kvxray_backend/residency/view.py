@@ -9,7 +9,7 @@ from kvxray_backend.figure import Figure
 from kvxray_backend.moments import LIVE, iso_time_or_none
 from kvxray_backend.observed.engine import ObservedRank
 from kvxray_backend.residency.answers import MetricsStateView, ResidencyView
-from kvxray_backend.residency.engine_signals import NO_METRICS, metrics_view, signal_figures, told_signals
+from kvxray_backend.residency.engine_signals import NO_METRICS, metrics_view, signal_figures, told_signals, told_then
 from kvxray_backend.residency.explanations import explanations
 from kvxray_backend.residency.figures import residency_figures, since_of
 from kvxray_backend.residency.foreign_source import ForeignMoment
@@ -58,10 +58,10 @@ def residency_view(moment: ForeignMoment) -> ResidencyView:
 
 
 def _beside(moment: ForeignMoment) -> tuple[dict[str, Figure], MetricsStateView, Losses]:
-    """What only the present has: metrics, and what is counted of the stream."""
+    """What metrics tell, and what is counted of the stream, which only the present has."""
     engine, rank = moment.source.engine, moment.source.rank
     if engine is None or moment.at != LIVE:
-        return {}, NO_METRICS, Losses()
+        return *told_then(moment), Losses()
     with engine.lock:
         losses = Losses() if rank is None else _losses_of(rank)
         return signal_figures(engine), metrics_view(engine), losses
