@@ -14,8 +14,10 @@ from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_engine.stream.columns import U4
 from kvxray_engine.stream.residency_descriptor import place_of
 from kvxray_engine.stream.residency_state import Certainty
+from kvxray_engine.stream.schema import BlockState
 
 from tests.conformance.case import NotBuilt
+from tests.conformance.engine_steps import BlockEngine
 from tests.conformance.hashes import of_bytes, of_hex
 from tests.conformance.world import World
 
@@ -33,8 +35,10 @@ def answer(world: World, key: str) -> Any:
 
 
 def codes(finding: Finding) -> list[str]:
-    """`kind:argument`, as cases name a finding; one for each hash that it is about."""
-    hashes = finding.subjects.hashes
+    """`kind:argument`, as cases name a finding; one for each block or hash that it is about."""
+    hashes, blocks = finding.subjects.hashes, finding.subjects.blocks
+    if blocks:
+        return [f"{finding.kind}:{block}" for block in blocks]
     return [f"{finding.kind}:{of_hex(digits)}" for digits in hashes] if hashes else [_code(finding)]
 
 
@@ -52,6 +56,8 @@ def _code(finding: Finding) -> str:
     argument = told.get(finding.kind, "").format(**numbers)
     if finding.kind in ("metrics_contradiction", "conservation_violation", "hit_rate_suspect", "config"):
         argument = finding.id.rpartition(":")[2]
+    if finding.kind == "preemption_loop":
+        argument = finding.subjects.requests[0]
     if finding.subjects.sources:
         argument = ",".join(finding.subjects.sources)
     return f"{finding.kind}:{argument}" if argument else finding.kind
@@ -190,8 +196,26 @@ def _is_shared(world: World) -> str:
     return "shared_seq" if any(map(world.session.shares_numbers, names)) else "seq_by_rank"
 
 
-def _internal_fragmentation(world: World) -> float | int | None:
-    return world.blocks.internal_fragmentation() if world.blocks is not None else None
+def _of_blocks(asked: Callable[[BlockEngine], Any]) -> Callable[[World], Any]:
+    return lambda world: asked(world.blocks) if world.blocks is not None else None
+
+
+def _owner(engine: BlockEngine) -> Any:
+    """Who holds what is leaked: one by its name, several as a list."""
+    owners = sorted({leak.request_id for leak in engine.leaks})
+    return owners[0] if len(owners) == 1 else owners
+
+
+def _how_owners_ended(engine: BlockEngine) -> Any:
+    ends = sorted({leak.why for leak in engine.leaks})
+    return ends[0] if len(ends) == 1 else ends
+
+
+def _references(world: World) -> dict[str, int] | None:
+    if world.blocks is None:
+        return None
+    ref = world.blocks.block_map.ref
+    return {block: int(ref[int(block)]) for block in world.case.expect["ref"] if int(block) < len(ref)}
 
 
 _ANSWERS: dict[str, Callable[[World], Any]] = {
@@ -211,7 +235,15 @@ _ANSWERS: dict[str, Callable[[World], Any]] = {
     "series": _series,
     "values": _values,
     "rate_nonneg": _is_nonnegative,
-    "internal_frag": _internal_fragmentation,
+    "internal_frag": _of_blocks(lambda engine: engine.figure("internal_fragmentation")),
+    "used": _of_blocks(lambda engine: len(engine.blocks_in(BlockState.active, BlockState.shared))),
+    "leaked": _of_blocks(lambda engine: engine.leaked()),
+    "leaked_pins": _of_blocks(lambda engine: engine.leaked("pin")),
+    "owner": _of_blocks(_owner),
+    "state": _of_blocks(_how_owners_ended),
+    "evictable": _of_blocks(lambda engine: engine.blocks_in(BlockState.cached)),
+    "free_count_delta": _of_blocks(lambda engine: engine.free_count_delta()),
+    "ref": _references,
     "block_size": _block_sizes,
     "equal": lambda world: world.equal,
     "both_accepted": lambda world: bool(world.accepted) and all(world.accepted),

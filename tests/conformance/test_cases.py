@@ -1,7 +1,8 @@
 """Public bug reports, and variants of each kind, go the product's own way and come out as they should; and the runner.
 
 tests/data/cases_foreign.jsonl: inputs modelled on public reports, each of which it names. cases_foreign_own.jsonl: the
-same kinds with other numbers, hashes and engines, so that nothing is fitted to the first.
+same kinds with other numbers, hashes and engines, so that nothing is fitted to the first. cases_blocks*.jsonl: both of
+engines that tell of their blocks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from tests.engine.verdict import BadInput
 
 DATA = Path(__file__).parents[1] / "data"
 REPORTED, OWN = DATA / "cases_foreign.jsonl", DATA / "cases_foreign_own.jsonl"
-CASES = read_cases([REPORTED, OWN])
+OF_BLOCKS, OWN_OF_BLOCKS = DATA / "cases_blocks.jsonl", DATA / "cases_blocks_own.jsonl"
+CASES = read_cases([REPORTED, OWN, OF_BLOCKS, OWN_OF_BLOCKS])
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.id}-{case.settings['cls']}")
@@ -30,9 +32,9 @@ def test_a_case_comes_out_as_it_should(case: Case) -> None:
 def test_ids_are_told_once_and_every_letter_has_variants() -> None:
     ids = [case.id for case in CASES]
     assert len(set(ids)) == len(ids)
-    assert (
-        {case.letter for case in read_cases([OWN])} == {case.letter for case in read_cases([REPORTED])} == set("TESMK")
-    )
+    for own, reported in ((OWN, REPORTED), (OWN_OF_BLOCKS, OF_BLOCKS)):
+        assert {case.letter for case in read_cases([own])} == {case.letter for case in read_cases([reported])}
+    assert {case.letter for case in CASES} == set("TESMKLRP")
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -104,13 +106,13 @@ def test_a_miss_says_what_was_expected_and_what_came(tmp_path: Path, capsys: pyt
 def test_what_is_not_built_is_a_miss_that_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = write(
         tmp_path,
-        {"id": "P9", "steps": [{"eng": [["preempt", "r1"]]}], "expect": {"findings": []}},
-        {"id": "P8", "steps": [], "expect": {"readmissions": 2}},
+        {"id": "P9", "steps": [{"eng": [["defragment", "r1"]]}], "expect": {"findings": []}},
+        {"id": "P8", "steps": [], "expect": {"attribution": {}}},
     )
     assert main([told]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "P9: the operation preempt of an engine: not built yet",
-        "P8: the answer to readmissions: not built yet",
+        "P9: the operation defragment of an engine: not built yet",
+        "P8: the answer to attribution: not built yet",
         "0 passed, 2 failed",
     ]
 

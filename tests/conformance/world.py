@@ -58,7 +58,8 @@ class World:
         return self.session.sources
 
     def findings(self) -> list[Finding]:
-        return [*self.session.findings(), *self.other_findings]
+        of_blocks = self.blocks.findings if self.blocks is not None else []
+        return [*self.session.findings(), *self.other_findings, *of_blocks]
 
     def _do(self, step: dict[str, Any]) -> None:
         if "ev" in step:

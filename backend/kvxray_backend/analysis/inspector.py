@@ -11,11 +11,13 @@ from typing import Final
 
 from kvxray_engine.clock import Clock
 from kvxray_engine.stream.block_map import Fault
-from kvxray_engine.stream.schema import Header, Totals
+from kvxray_engine.stream.codec import Message
+from kvxray_engine.stream.schema import Totals
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.findings_book import FindingsBook
 from kvxray_backend.analysis.leaks import find_leaks, holder_of
+from kvxray_backend.analysis.preemptions import PreemptionStreaks, loop_findings
 from kvxray_backend.analysis.stream_health import (
     Place,
     audit_finding,
@@ -38,7 +40,7 @@ AUDIT_EVERY_NS: Final = 1_000_000_000
 MAX_FAULTS_TOLD: Final = 100
 
 # They are about what one life of the engine holds, and over with it.
-_OF_AN_EPOCH: Final = ("leak", "gap", "no_snapshot", "audit")
+_OF_AN_EPOCH: Final = ("leak", "gap", "no_snapshot", "audit", "preemption_loop")
 # What a snapshot makes good.
 _UNTIL_EXACT: Final = ("gap", "no_snapshot", "audit")
 
@@ -69,6 +71,7 @@ class Inspector:
         self._clock = clock
         self._storage_failure = storage_failure
         self._book = FindingsBook(store, still_open)
+        self._preemptions = PreemptionStreaks()
         self._is_due = False
         self._inspected_ns = 0
         self._pause_ns = INSPECT_EVERY_NS
@@ -84,6 +87,7 @@ class Inspector:
         before has told; 0 = none was. is_asked: a snapshot was asked for.
         """
         self._to_audit = None
+        self._preemptions.forget()
         self._faults_told = 0
         self._told = (0, self._told[1])
         place = self._place()
@@ -110,9 +114,11 @@ class Inspector:
         self._book.note(stale_finding(self._place(), since_ns))
         self._publish()
 
-    def folded(self, header: Header, faults: Iterable[Fault]) -> None:
+    def folded(self, message: Message, faults: Iterable[Fault]) -> None:
         """A message was folded."""
+        header = message.header
         self._is_due = True
+        self._preemptions.note(message)
         self._to_audit = (header.wire_seq, header.totals) if header.totals is not None else None
         for fault in faults:
             self._faults_told += 1
@@ -123,6 +129,7 @@ class Inspector:
         """Messages are lost for good: what they changed is unknown until a snapshot."""
         self._live.counters.gaps += 1
         self._to_audit = None
+        self._preemptions.forget()
         self._book.note(gap_finding(self._place(), gap))
         self._publish()
 
@@ -151,6 +158,7 @@ class Inspector:
         self._look_at_storage()
         with self._live.lock:
             self._look_for_leaks()
+            self._look_for_loops()
             if now_ns - self._audited_ns >= AUDIT_EVERY_NS:
                 self._audited_ns = now_ns
                 self._audit()
@@ -170,6 +178,13 @@ class Inspector:
         # After a gap nobody is known to hold anything, which does not mean that anything was released.
         self._book.reconcile("leak", found, place.t_ns, is_all=block_map.holders_known)
         self._live.mark_leaks(leaks)
+
+    def _look_for_loops(self) -> None:
+        if self._live.block_map is None:
+            return
+        place = self._place()
+        found = loop_findings(place, self._live.block_map.requests, self._preemptions.loops())
+        self._book.reconcile("preemption_loop", found, place.t_ns)
 
     def _leaking(self, epoch: int) -> set[int]:
         """Holders with an open leak."""

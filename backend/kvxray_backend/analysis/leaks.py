@@ -142,6 +142,8 @@ def find_leaks(block_map: BlockMap, now: EngineTime, known: Set[int] = frozenset
     known: holders that leaked before. The grace is past for them, though an engine that was idle works again.
     """
     blocks, holders = block_map.holds()
+    counts = blocks != block_map.descriptor.null_block  # the null block stands for none, and belongs to nobody
+    blocks, holders = blocks[counts], holders[counts]
     if not len(blocks):
         return []
     suspects = np.array(_suspects(block_map, holders), np.uint32)

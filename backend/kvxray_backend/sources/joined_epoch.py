@@ -176,7 +176,7 @@ class JoinedEpoch:
             return
         self._live.remember(run)
         self.history.append(run)
-        self._inspector.folded(joined.header, faults)
+        self._inspector.folded(joined, faults)
 
     def _leave_out(self, message: Message, reason: str) -> None:
         """A message that was decoded and yet cannot be: the state behind it is as unknown as behind a lost one."""

@@ -196,7 +196,8 @@ class BlockMap:
             if not any(fault.block == block for fault in self._faults):
                 self._faults.append(Fault("ref_underflow", block, holder, self.next_seq, self.t_ns))
         found, self._faults = self._faults, []
-        return found
+        # The null block stands for none: how often it is taken and given back counts for nothing.
+        return [fault for fault in found if fault.block != self.descriptor.null_block]
 
     def check_integrity(self, *, with_hashes: bool = True) -> None:
         """Asserts the laws: states partition the usable blocks, references are holds, a hash resolves to a block that
