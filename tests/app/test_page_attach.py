@@ -229,3 +229,24 @@ def test_the_page_draws_itself() -> None:
         attach()
 
     assert not AppTest.from_function(script, default_timeout=90).run().exception
+
+
+def test_who_comes_from_an_engine_finds_what_is_known_of_it(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    engine = fleet_engine("pod-7", make="sglang", role="prefill", labels={"node": "gpu-7"}, removable=True)
+    backend.answers["engines"] = fleet_answer(engine)
+    page.evaluate("history.replaceState(null, '', '?source=pod-7')")
+    mount("attach", wait=False, attach=attach_words())
+    expect(page.locator(".already")).to_contain_text("pod-7 is attached already")
+    assert [field(page, name).input_value() for name in ("name", "role", "labels")] == [
+        "pod-7",
+        "prefill",
+        "node=gpu-7",
+    ]
+    expect(page.get_by_role("radio", name="SGLang")).to_be_checked()
+
+
+def test_an_engine_of_a_file_gets_its_addresses_there(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    backend.answers["engines"] = fleet_answer(fleet_engine("pod-7", origin="file", removable=False))
+    page.evaluate("history.replaceState(null, '', '?source=pod-7')")
+    mount("attach", wait=False, attach=attach_words())
+    expect(page.locator(".already")).to_contain_text("the file of engines: add its addresses there")

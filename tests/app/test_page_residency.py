@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,6 +45,15 @@ GLOW = """ordinal => {
   const scale = canvas.width / box.width;
   const at = [(centre[0] - box.left) * scale, (centre[1] - box.top) * scale, 1, 1];
   return canvas.getContext('2d').getImageData(...at).data[3];
+}"""
+
+WRITTEN = """ordinal => {
+  const [x, y] = __kvxray.residency.centreOf(ordinal);
+  const canvas = inside('residency', '.writing');
+  const box = canvas.getBoundingClientRect();
+  const scale = canvas.width / box.width;
+  const around = [(x - box.left - 60) * scale, (y - box.top - 6) * scale, 120 * scale, 12 * scale];
+  return canvas.getContext('2d').getImageData(...around).data.some((part, at) => at % 4 === 3 && part > 0);
 }"""
 
 
@@ -174,6 +184,33 @@ def test_the_map_follows_what_is_told_and_glows_where_it_changed(
     tell(backend, forest()[:3], seq="1.102")
     wait_for(page, ".changes", "4 went")
     assert "3 blocks in 1 tree" in text(page, ".map .panel-head")
+
+
+def test_no_cell_moves_while_somebody_points_at_the_map(page: Page, backend: ScriptedBackend, show: Open) -> None:
+    show(forest())
+    page.mouse.move(*page.evaluate("__kvxray.residency.centreOf(5)"))
+    before = page.evaluate("__kvxray.residency.centreOf(5)")
+    tell(
+        backend,
+        [Cell(7), *(replace(cell, parent=cell.parent + 1 if cell.parent < 9 else cell.parent) for cell in forest())],
+        seq="1.101",
+    )
+    wait_for(page, ".changes", "Rests while you point at it")
+    assert page.evaluate("__kvxray.residency.centreOf(5)") == before
+    page.mouse.move(2, 2)
+    wait_for(page, ".changes", "1 came with the last change")
+    assert page.evaluate("__kvxray.residency.centreOf(5)") != before
+
+
+def test_a_map_with_room_for_words_says_what_is_shared_and_how_deep_one_is(page: Page, show: Open) -> None:
+    show(forest())
+    marks = page.evaluate("[...inside('residency', '.axis').children].map(node => node.textContent)")
+    assert marks == ["prompts begin", "16 tokens", "32 tokens", "48 tokens"]
+    assert page.evaluate(WRITTEN, 1), "nothing tells that two prompts share it"
+    assert not page.evaluate(WRITTEN, 5), "it is shared by nobody"
+    page.evaluate("inside('residency', '.over').focus()")
+    page.keyboard.press("o")
+    page.wait_for_function("inside('residency', '.axis').hidden")
 
 
 def test_an_unchanged_cache_is_not_asked_for_again(page: Page, backend: ScriptedBackend, show: Open) -> None:

@@ -9,6 +9,7 @@ import { defineComponent } from "./mount.js";
 import { pageUrl } from "./overview_links.js";
 import { applyTheme } from "./theme.js";
 
+const ORIGINS = { settings: "the settings", file: "the file of engines" };
 const NAMED = /^Mend (\w+): /;
 
 class Attach {
@@ -24,7 +25,8 @@ class Attach {
     this.found = el("div", { class: "panel result", role: "region", "aria-label": "What was found", tabindex: "-1" });
     this.status = el("div", { class: "sr-only", role: "status" });
     const title = el("h1", {}, "Attach an engine");
-    root.append(title, el("div", { class: "columns" }, this.form.node, this.found), this.status);
+    this.already = el("p", { class: "panel already", hidden: true });
+    root.append(title, this.already, el("div", { class: "columns" }, this.form.node, this.found), this.status);
     this.#show(
       el("b", {}, "Nothing was tested yet"),
       el("p", {}, "A test listens for some seconds and changes nothing, here or at the engine. Then it says what was "
@@ -34,13 +36,27 @@ class Attach {
   }
 
   close() {
+    this.isClosed = true;
     this.request?.abort();
     this.root.replaceChildren();
   }
 
   async #askNames() {
     const told = await getJson("engines").catch(() => null); // a suggestion can do without
-    if (told) this.form.avoid(told.engines.map(({ name }) => name));
+    if (!told || this.isClosed) return;
+    this.form.avoid(told.engines.map(({ name }) => name));
+    this.#beginWith(told.engines);
+  }
+
+  // Whoever comes from the page of an engine that is attached finds what is known of it in the form.
+  #beginWith(engines) {
+    const source = new URLSearchParams(location.search).get("source");
+    const engine = engines.find(({ name, sources }) => name === source || sources.includes(source));
+    if (!engine || this.begun) return;
+    this.begun = true;
+    if (!this.form.begin(engine)) return;
+    setAttribute(this.already, "hidden", false);
+    this.already.replaceChildren(el("b", {}, `${engine.name} is attached already. `), ...alreadyWords(engine));
   }
 
   // What stands beside the form is of what was typed when it was tested.
@@ -99,6 +115,13 @@ class Attach {
     this.found.replaceChildren(...nodes);
     this.found.scrollTop = 0;
   }
+}
+
+// How an engine that is attached gets more addresses.
+function alreadyWords({ name, origin, removable }) {
+  if (!removable) return [`It comes from ${ORIGINS[origin] ?? "elsewhere"}: add its addresses there.`];
+  const fleet = el("a", { class: "link", href: new URL("../fleet", apiUrl("")).href }, "the fleet");
+  return ["To give it more addresses, test them here, remove it from ", fleet, ` and attach it again as ${name}: its history stays.`];
 }
 
 const fieldOf = ({ field, status, message }) =>

@@ -51,6 +51,22 @@ export class AttachForm {
     this.#suggest();
   }
 
+  /**
+   * What is known of an engine that is attached, unless something was typed: make, name, role and labels. Its addresses are
+   * nobody's to tell. Returns whether it did.
+   */
+  begin({ make, name, role, labels }) {
+    const { fields } = this;
+    const isTouched = Object.values(fields).some(({ input }) => input.type === "text" && input.value);
+    if (isTouched || !this.words.makes.some(({ key }) => key === make)) return false;
+    this.node.querySelector(`input[name=make][value=${make}]`).checked = true;
+    fields.name.input.value = name;
+    fields.labels.input.value = Object.entries(labels).map((pair) => pair.join("=")).join(", ");
+    if (role in this.words.roles) fields.role.input.value = role;
+    this.#choose(make);
+    return true;
+  }
+
   /** Sentences beside their fields, all others cleared; what is of no field that is seen stands at the foot. */
   say(problems) {
     for (const [name, field] of Object.entries(this.fields)) field.say(problems[name] ?? "");

@@ -43,6 +43,7 @@ class ResidencyScreen {
       parts
         ? el("div", { class: "wide-row" }, parts.map.node, parts.inspector.node)
         : el("p", { class: "how panel" }, `${residency.attach} `, attach, "  ·  ", signals),
+      this.figures.differences,
       el(
         "div",
         { class: "low-row" },

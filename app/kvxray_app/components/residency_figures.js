@@ -8,11 +8,17 @@ export class ResidencyFigures {
   constructor(words, certainties, tip) {
     Object.assign(this, { certainties, tip, summary: null });
     this.tiles = words.tiles.map((tile) => this.#tile(tile));
-    this.explanations = el("ul", { class: "explanations", "aria-label": "Where numbers rightly differ" });
     this.node = el(
       "section",
       { "aria-label": "Figures" },
       el("div", { class: "tiles" }, ...this.tiles.map(({ node }) => node)),
+    );
+    // Stands below the map: sentences come and go with the numbers, and must not move it.
+    this.explanations = el("ul");
+    this.differences = el(
+      "section",
+      { class: "panel explanations", "aria-label": "Where numbers rightly differ", hidden: true },
+      el("div", { class: "panel-head" }, el("h2", {}, "Where numbers rightly differ")),
       this.explanations,
     );
   }
@@ -21,7 +27,7 @@ export class ResidencyFigures {
     this.summary = summary;
     for (const tile of this.tiles) this.#drawTile(tile, isOld);
     const told = summary?.explanations ?? [];
-    setAttribute(this.explanations, "hidden", !told.length);
+    setAttribute(this.differences, "hidden", !told.length);
     reconcile(
       this.explanations,
       told,

@@ -8,8 +8,8 @@ import { NOT_HERE } from "./residency_frame.js";
 const NONE = -1;
 
 /**
- * The cells of a frame as a forest: {cols, rows, col, row, span: by cell, at(col, row): the cell there or null}. A chain
- * that goes in circles is cut where it is entered.
+ * The cells of a frame as a forest: {cols, rows, col, row, span: by cell, endsTree: by row, at(col, row): the cell there
+ * or null}. A chain that goes in circles is cut where it is entered.
  */
 export function treeLayout(frame) {
   const { order, parent } = inDepthOrder(frame);
@@ -24,15 +24,17 @@ export function treeLayout(frame) {
   }
   const row = new Uint32Array(n);
   const next = new Uint32Array(n); // of a cell: the row that its next child begins at
+  const endsTree = new Uint8Array(n + 1); // by row: whether a tree ends above it
   let rows = 0;
   for (const at of order) {
     const above = parent[at];
     row[at] = next[at] = above === NONE ? rows : next[above];
-    if (above === NONE) rows += span[at];
+    if (above === NONE) endsTree[(rows += span[at])] = 1;
     else next[above] += span[at];
   }
   const byColumn = columnsOf(col, order);
-  return { kind: "tree", cols: byColumn.starts.length - 1, rows, col, row, span, parent, at: finder(byColumn, row, span) };
+  const cols = byColumn.starts.length - 1;
+  return { kind: "tree", cols, rows, col, row, span, parent, endsTree, at: finder(byColumn, row, span) };
 }
 
 /** The cells of a frame one after the other, `cols` a row. */

@@ -28,6 +28,7 @@ const LAYOUT_WORDS = {
 const LAYOUT_KEY = "o";
 const MANY = "More blocks than pixels: enlarge the map to see each of them.";
 const HELP = "Arrows move along chains and branches, Enter inspects, + and − enlarge, O changes how it lies.";
+const RESTS = "Rests while you point at it; more has happened since.";
 const GLOWING_MOST = 200_000; // cells: more take too long to compare
 
 export class ResidencyMap {
@@ -58,6 +59,7 @@ export class ResidencyMap {
       el("div", { class: "panel-head" }, el("h2", {}, "Cached prefixes"), this.told, this.layouts.node, this.modes.node),
       this.legend.node,
       this.nothing,
+      this.stage.writing.axis,
       this.stage.node,
       el("div", { class: "foot" }, this.help, this.changes, this.zoom.node),
     );
@@ -71,7 +73,7 @@ export class ResidencyMap {
 
   draw() {
     const { palette } = this.screen;
-    if (this.feed.frame !== this.frame) this.#take(this.feed.frame);
+    if (this.feed.frame !== this.frame && !this.#rests()) this.#take(this.feed.frame);
     this.#drawWords();
     this.#drawNothing();
     this.modes.draw();
@@ -79,10 +81,18 @@ export class ResidencyMap {
     const { frame } = this;
     const look = frame ? this.#lookNow(palette) : null;
     this.legend.draw(look?.named ?? [], look?.counts ?? null, palette, this.unreachable ?? 0);
-    if (this.stage.draw(look, palette, this.#selected())) this.screen.requestDraw();
+    const sizes = this.feed.summary?.descriptor?.block_sizes ?? [];
+    const blockSize = sizes.length === 1 ? sizes[0] : null;
+    if (this.stage.draw(look, palette, this.#selected(), blockSize)) this.screen.requestDraw();
     const { part } = this.stage;
     setText(this.help, part && Math.min(part.w, part.h) < 1 ? MANY : HELP);
     this.zoom.draw(part);
+  }
+
+  // While somebody points at it, what is pointed at stays where it is; the next moment of the same stream can wait.
+  #rests() {
+    const next = this.feed.frame;
+    return this.stage.rests && !this.feed.isPast && next !== null && next.epoch === this.frame?.epoch;
   }
 
   #take(frame) {
@@ -115,7 +125,9 @@ export class ResidencyMap {
     setText(this.told, frame ? toldWords(frame) : "");
     const { came, went } = this.difference ?? { came: 0, went: 0 };
     const words = [came && `${count(came)} came`, went && `${count(went)} went`].filter(Boolean).join(", ");
-    setText(this.changes, words ? `${words} with the last change` : "");
+    const isOld = frame !== this.feed.frame && frame !== null;
+    setText(this.changes, isOld ? RESTS : words ? `${words} with the last change` : "");
+    setAttribute(this.changes, "data-rests", isOld);
     const label = frame ? `Map of cached prefixes: ${toldWords(frame)}` : "Map of cached prefixes, no data yet";
     setAttribute(this.stage.top, "aria-label", label);
   }

@@ -5,6 +5,7 @@ import { UNREACHABLE } from "./residency_frame.js";
 
 const GAP_FROM = 4; // device pixels: smaller cells touch
 const HATCH_FROM = 5;
+const APART_FROM = 12; // high cells: trees stand a little apart, so that each is seen as one
 
 export class ResidencyPainter {
   constructor(canvas) {
@@ -22,13 +23,15 @@ export class ResidencyPainter {
     data.fill(pixel(palette["kx-panel"]));
     const hatch = pixel(palette["kx-leaked"]);
     const [w, h, left, top] = [view.w, view.h, view.x, view.y].map((size) => size * ratio);
+    const apart = h >= APART_FROM && layout.endsTree ? Math.round(3 * ratio) : 0;
     const [gapX, gapY] = [w, h].map((size) => (size >= GAP_FROM ? Math.max(1, Math.round(ratio)) : 0));
     for (let at = 0; at < frame.count; at++) {
       const x0 = Math.round(layout.col[at] * w - left);
       const y0 = Math.round(layout.row[at] * h - top);
       if (x0 >= size.width || y0 >= size.height) continue;
       const x1 = Math.max(x0 + 1, Math.round((layout.col[at] + 1) * w - left) - gapX);
-      const high = Math.round((layout.row[at] + layout.span[at]) * h - top);
+      const below = layout.row[at] + layout.span[at];
+      const high = Math.round(below * h - top) - (apart && layout.endsTree[below] ? apart : 0);
       const y1 = Math.max(y0 + 1, high - (high - y0 >= GAP_FROM ? gapY : 0));
       if (x1 <= 0 || y1 <= 0) continue;
       const isHatched = frame.flags[at] & UNREACHABLE;

@@ -1,7 +1,7 @@
 // Which part of the map is looked at: as a whole it fits its stage; enlarged, each axis grows up to a size that is easy
 // to point at. Offsets are CSS pixels of the enlarged map that lie left of and above the stage.
 
-const LARGEST = { tree: [84, 34], rows: [26, 26] }; // CSS pixels of a cell, as a whole
+const LARGEST = { tree: [170, 64], rows: [26, 26] }; // CSS pixels of a cell, as a whole
 const ENLARGED = 84;
 export const WHOLE = { zoom: 1, x: 0, y: 0 };
 

@@ -7,10 +7,13 @@ import { rowsLayout, treeLayout } from "./residency_layout.js";
 import { ResidencyOverlay, boxOf } from "./residency_overlay.js";
 import { ResidencyPainter } from "./residency_painter.js";
 import { WHOLE, fitted, revealed, zoomed } from "./residency_part.js";
+import { ResidencyWriting } from "./residency_writing.js";
 
 const LEAST_HEIGHT = 120; // CSS pixels
 const ROW_HEIGHT = 34;
+const FEW_ROWS = [64, 260]; // of a small cache rows may be so high, as long as all of them are no higher than that
 const ROWS_CELL = 26;
+const REST_MS = 10_000; // a pointer that was forgotten on the map does not stop it
 
 export class ResidencyStage {
   /** `on`: {changed(), select(cell), key(event, stage): whether it was for somebody else}. */
@@ -27,7 +30,8 @@ export class ResidencyStage {
       "aria-describedby": "kx-residency-help",
     });
     this.card = new ResidencyCard(feed, () => on.changed());
-    this.node = el("div", { class: "stage" }, this.bottom, this.top, this.card.node);
+    this.writing = new ResidencyWriting();
+    this.node = el("div", { class: "stage" }, this.bottom, this.writing.canvas, this.top, this.card.node);
     this.painter = new ResidencyPainter(this.bottom);
     this.overlay = new ResidencyOverlay(this.top);
     const resized = new ResizeObserver(() => on.changed());
@@ -42,7 +46,15 @@ export class ResidencyStage {
     });
     this.top.addEventListener("keydown", (event) => this.#key(event));
     this.top.addEventListener("blur", () => this.#moveCursor(null));
+    this.restsUntil = 0;
+    this.top.addEventListener("pointermove", () => (this.restsUntil = performance.now() + REST_MS));
+    for (const kind of ["pointerleave", "pointercancel"]) this.top.addEventListener(kind, () => this.#goOn());
     this.exits = [() => resized.disconnect(), exit, () => this.card.close()];
+  }
+
+  /** Whether somebody points at it, so that no cell may move from under the pointer. */
+  get rests() {
+    return performance.now() < this.restsUntil;
   }
 
   close() {
@@ -56,17 +68,21 @@ export class ResidencyStage {
     this.overlay.forget();
   }
 
-  /** `look`: {classes: u1 a cell, pixels: u4 a class}; `selected`: a cell or null. Returns whether to draw again soon. */
-  draw(look, palette, selected) {
+  /**
+   * `look`: {classes: u1 a cell, pixels: u4 a class}; `blockSize`: tokens, null where not all have the same; `selected`: a
+   * cell or null. Returns whether to draw again soon.
+   */
+  draw(look, palette, selected, blockSize) {
     const { frame } = this;
     setAttribute(this.node, "data-blank", !frame?.count);
     if (!frame?.count) return false;
     this.#lay();
     const { width, height, layout, part } = this;
     setAttribute(this.top, "data-enlarged", part.zoom > 1);
-    const key = [width, height, devicePixelRatio, ...Object.values(part)].join();
+    const key = [width, height, devicePixelRatio, blockSize, ...Object.values(part)].join();
     if (this.painted !== look || this.key !== key || this.paintedLayout !== layout) {
       this.painter.paint({ frame, layout, view: part, ...look, palette, width, height });
+      this.writing.draw({ layout, view: part, look, palette, width, height, blockSize });
       Object.assign(this, { painted: look, key, paintedLayout: layout });
     }
     const { hover, cursor } = this;
@@ -99,7 +115,8 @@ export class ResidencyStage {
       this.laidFor = width;
       this.layout = this.view.layout === "tree" ? treeLayout(this.frame) : rowsLayout(this.frame, this.#columns(width));
     }
-    const wanted = Math.max(LEAST_HEIGHT, this.layout.rows * ROW_HEIGHT);
+    const { rows } = this.layout;
+    const wanted = Math.max(LEAST_HEIGHT, rows * ROW_HEIGHT, Math.min(rows * FEW_ROWS[0], FEW_ROWS[1]));
     setStyle(this.node, "--rows-height", `${wanted}px`);
     Object.assign(this, { width, height: this.node.clientHeight });
     this.part = fitted(this.view.part, this.layout, this.width, this.height);
@@ -122,6 +139,11 @@ export class ResidencyStage {
     if (!this.layout || !this.part) return null;
     const [x, y] = this.#point(event);
     return this.layout.at(Math.floor((x + this.part.x) / this.part.w), Math.floor((y + this.part.y) / this.part.h));
+  }
+
+  #goOn() {
+    this.restsUntil = 0;
+    this.on.changed();
   }
 
   #hoverAt(at) {
