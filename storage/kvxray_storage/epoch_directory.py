@@ -12,7 +12,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from kvxray_storage import models
-from kvxray_storage.database import Database
+from kvxray_storage.database import OPENING_ERRORS, Database
 from kvxray_storage.epoch_progress import Admission, Progress
 from kvxray_storage.records import EpochKey
 
@@ -22,21 +22,27 @@ MAX_GAPS: Final = 10_000
 
 @dataclass(slots=True)
 class _Source:
+    """`promised`: the least number that its next epoch may get."""
+
     source_id: int
     epochs: dict[str, int] = field(default_factory=dict)
+    promised: int = 1
 
     @property
     def next_epoch(self) -> int:
-        return max(self.epochs.values(), default=0) + 1
+        return max(max(self.epochs.values(), default=0) + 1, self.promised)
 
 
 class EpochDirectory:
     """Sources and epochs by name and incarnation: those of the database and those numbered since."""
 
     def __init__(self, database: Database) -> None:
+        """Raises what a database that cannot be read raises."""
         self._database = database
         self._lock = threading.Lock()
         self._sources: dict[str, _Source] = {}
+        self._newest = self._newest_epochs()
+        self._promised: dict[str, int] = {}
 
     def find_or_number(self, source: str, incarnation: str) -> EpochKey:
         """The epoch's key; a new source or incarnation gets the next number, from 1 on."""
@@ -47,9 +53,14 @@ class EpochDirectory:
             return EpochKey(found.source_id, found.epochs[incarnation])
 
     def next_epoch(self, source: str) -> int:
-        """The number that the next new incarnation of a source will get."""
+        """The number that the next new incarnation of a source will get; while the database cannot be asked it goes by
+        what was there when the directory was made, and keeps to that.
+        """
         with self._lock:
-            return self._known(source).next_epoch
+            try:
+                return self._known(source).next_epoch
+            except OPENING_ERRORS:
+                return self._promised.setdefault(source, self._newest.get(source, 0) + 1)
 
     def totals(self) -> tuple[int, int]:
         """Events and chunks stored, of all epochs."""
@@ -92,7 +103,16 @@ class EpochDirectory:
     def _known(self, source: str) -> _Source:
         if source not in self._sources:
             self._sources[source] = self._load(source)
+            self._sources[source].promised = self._promised.pop(source, 1)
         return self._sources[source]
+
+    def _newest_epochs(self) -> dict[str, int]:
+        source, epoch = models.source, models.epoch
+        newest = sa.select(source.c.name, sa.func.max(epoch.c.epoch).label("newest")).join_from(
+            source, epoch, source.c.source_id == epoch.c.source_id
+        )
+        with self._database.reading() as connection:
+            return {row.name: row.newest for row in connection.execute(newest.group_by(source.c.name))}
 
     def _load(self, source: str) -> _Source:
         table, epoch = models.source, models.epoch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Final, Literal
 
@@ -127,6 +128,10 @@ class ObservedEngine:
         return self._listener
 
     def _take(self, steps: Steps) -> None:
+        for origin in self._ranks.unknown(steps):
+            rank = self._ranks.made(origin)
+            with self.lock:
+                self._ranks.meet(origin, rank)
         with self.lock:
             self._ranks.take(steps)
             self._is_behind = True
@@ -139,6 +144,7 @@ class ObservedEngine:
             for rank in self.ranks.values():
                 rank.followed.advance(now_ns, is_busy=is_busy)
             self.connection = self._state()
+        if time.monotonic() >= self._inspect_at_s:
             self._inspect()
         self._ranks.flush()
 
@@ -165,8 +171,8 @@ class ObservedEngine:
             self.watch.take(scrape.at_s, scrape.page, scrape.reading)
             for take in self._around.on_reading:
                 take(self.spec.name, scrape.at_s, self.watch)
-            if self._thread is None:
-                self._inspect()
+        if self._thread is None and time.monotonic() >= self._inspect_at_s:
+            self._inspect()
 
     def _take_configuration(self, configuration: Configuration) -> None:
         with self.lock:
@@ -190,22 +196,30 @@ class ObservedEngine:
         return "stale" if all(one.confidence == "stale" for one in followed) else "connected"
 
     def _inspect(self) -> None:
-        """Looks for what is wrong, at most twice a second and for at most a tenth of the time."""
-        began_s = time.monotonic()
-        if began_s < self._inspect_at_s:
-            return
-        now_ns, failure = self._clock.wall_ns(), self._around.log.failed
-        followed = [rank.followed for rank in self.ranks.values()]
-        if self.spec.num_blocks is None:
-            tell_capacity(self.watch, followed)
-        found: list[Finding] = []
-        for rank in self.ranks.values():
-            found += rank.findings.inspect(rank.followed, failure, rank.log.num_lost, now_ns)
-        unreadable = self._listener.unreadable if self._listener is not None else Unreadable()
-        found += self._engine_findings.inspect(self.watch, followed, found, self.seed_findings, unreadable, now_ns)
-        self.findings = tuple(sorted(found, key=lambda one: (one.time_ns, one.id)))
+        """Looks for what is wrong, at most twice a second and for at most a tenth of the time.
+
+        The long look at all that is cached needs no lock: nobody else changes it than the thread that is here.
+        """
+        began_s, now_ns = time.monotonic(), self._clock.wall_ns()
+        with self.lock:
+            if self.spec.num_blocks is None:
+                tell_capacity(self.watch, [rank.followed for rank in self.ranks.values()])
+        states = {rank.name: rank.followed.state_findings() for rank in self.ranks.values()}
+        with self.lock:
+            self.findings = self._found(states, now_ns)
         spent_s = time.monotonic() - began_s
         self._inspect_at_s = began_s + max(INSPECT_EVERY_S, ONE_PART_OF * spent_s)
+
+    def _found(self, states: Mapping[str, list[Finding]], now_ns: int) -> tuple[Finding, ...]:
+        """All that is open; states: by source, what is wrong with what is cached."""
+        failure = self._around.log.failed
+        found: list[Finding] = []
+        for rank in self.ranks.values():
+            found += rank.findings.inspect(rank.followed, states[rank.name], failure, rank.log.num_lost, now_ns)
+        unreadable = self._listener.unreadable if self._listener is not None else Unreadable()
+        followed = [rank.followed for rank in self.ranks.values()]
+        found += self._engine_findings.inspect(self.watch, followed, found, self.seed_findings, unreadable, now_ns)
+        return tuple(sorted(found, key=lambda one: (one.time_ns, one.id)))
 
 
 __all__ = ["Connection", "ObservedEngine", "ObservedRank"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from kvxray_backend.analysis.finding import Finding
@@ -11,27 +11,25 @@ from kvxray_backend.analysis.stream_health import storage_finding
 from kvxray_backend.sources.foreign.followed_source import FollowedSource
 
 STORED_AT_ONCE: Final = 200
-STATES: Final = ("unreachable_resident", "resident_over_capacity")
+STATES: Final = ("unreachable_resident", "resident_over_capacity", "thrash")
 """What is looked for in the fold again and again; all else is told once, when it happens."""
 
 
 class RankFindings:
     """For one thread at a time."""
 
-    def __init__(self, store: Callable[[Finding], object], still_open: Iterable[Finding], now_ns: int) -> None:
-        """still_open: what an earlier process left open, which nobody can say more of."""
+    def __init__(self, store: Callable[[Finding], object]) -> None:
         self._store = store
         self._book = FindingsBook(store)
         self._num_lost = 0
-        for finding in still_open:
-            store(finding.ended(now_ns, with_engine=True))
 
-    def inspect(self, followed: FollowedSource, failure: str | None, num_lost: int, now_ns: int) -> tuple[Finding, ...]:
-        """All that is open; costs a pass over all that is cached. failure: why the event log takes nothing now.
-        num_lost: messages that it could not take, up to now.
+    def inspect(
+        self, followed: FollowedSource, states: Sequence[Finding], failure: str | None, num_lost: int, now_ns: int
+    ) -> tuple[Finding, ...]:
+        """All that is open. states: what is wrong with what is cached now. failure: why the event log takes nothing
+        now. num_lost: messages that it could not take, up to now.
         """
         self._book.end_other_epochs(followed.epoch, STATES, now_ns)
-        states = followed.state_findings()
         for kind in STATES:
             self._book.reconcile(kind, [one for one in states if one.kind == kind], now_ns)
         self._look_at_storage(followed, failure, num_lost, now_ns)

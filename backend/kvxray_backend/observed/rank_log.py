@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,7 +53,15 @@ class RankLog:
     both in the thread that follows the engine. Invariant: `num_bytes` is the sum over the messages that wait.
     """
 
-    def __init__(self, log: EventLog, clock: Clock, source: str, labels: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        log: EventLog,
+        clock: Clock,
+        source: str,
+        labels: Mapping[str, str],
+        begin: Callable[[], object] | None = None,
+    ) -> None:
+        """begin: done once, before anything is stored and as soon as the database can be asked."""
         self.num_lost = 0
         self.num_bytes = 0
         self.key: EpochKey | None = None
@@ -65,6 +73,7 @@ class RankLog:
         self._gaps: list[_OpenGap] = []
         self._not_mended: int | None = None
         self._retry_at_s = 0.0
+        self._begin = begin
 
     def put(self, record: StreamRecord) -> None:
         if isinstance(record, Kept):
@@ -79,6 +88,9 @@ class RankLog:
         if not self._waiting or time.monotonic() < self._retry_at_s:
             return
         try:
+            if self._begin is not None:
+                self._begin()
+                self._begin = None
             while self._waiting:
                 self._store(self._waiting[0])
                 done = self._waiting.popleft()

@@ -1,10 +1,15 @@
-"""Makes the sources of a watched engine: each goes on in the event log where an earlier process left it."""
+"""Makes the sources of a watched engine: each goes on in the event log where an earlier process left it.
+
+What is live does not wait for a database that cannot be asked: then nothing counts as stored before.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from kvxray_engine.stream.schema import Header
+from kvxray_storage.database import OPENING_ERRORS
 
 from kvxray_backend.analysis.seed_mismatch import HashesByTokens
 from kvxray_backend.live_tail import LiveTail
@@ -12,9 +17,11 @@ from kvxray_backend.observed.rank_findings import RankFindings
 from kvxray_backend.observed.rank_log import RankLog
 from kvxray_backend.observed.ranks import ObservedRank, Recording, rank_number
 from kvxray_backend.observed.spec import ObserveSpec
-from kvxray_backend.observed.surroundings import Surroundings
+from kvxray_backend.observed.surroundings import LastStored, Surroundings
 from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_backend.sources.foreign.ordered_stream import Origin
+
+logger = logging.getLogger(__name__)
 
 
 class RankMaker:
@@ -26,29 +33,38 @@ class RankMaker:
         self._by_tokens = by_tokens
 
     def __call__(self, name: str, origin: Origin) -> ObservedRank:
-        """Raises what a database that cannot be read raises."""
-        around, now_ns = self._around, self._around.clock.wall_ns()
-        left_open = [finding for finding in around.still_open(name) if finding.epoch > 0]
-        findings = RankFindings(around.store, left_open, now_ns)
-        recording = Recording(LiveTail(), RankLog(around.log, around.clock, name, self._labels(origin)))
+        """May wait for the database: not under the engine's lock."""
+        around = self._around
+        first_epoch = around.log.next_epoch(name)
+        log = RankLog(
+            around.log, around.clock, name, self._labels(origin), lambda: around.end_left_open(name, first_epoch)
+        )
+        recording = Recording(LiveTail(), log)
         followed = FollowedSource(
             name,
             around.names,
             self._by_tokens,
             store_semantics=self._spec.store_semantics,
             num_blocks=self._spec.num_blocks,
-            first_epoch=around.log.next_epoch(name),
+            first_epoch=first_epoch,
             is_stored=self._is_stored(name),
             record=recording,
         )
-        return ObservedRank(name, rank_number(origin), followed, recording.tail, recording.log, findings)
+        return ObservedRank(name, rank_number(origin), followed, recording.tail, log, RankFindings(around.store))
 
     def _is_stored(self, name: str) -> Callable[[Header], bool]:
         """By the engine's time; a file tells none, but is read from its beginning each time and goes on numbering."""
-        last = self._around.last_stored(name)
+        last = self._last_stored(name)
         if self._spec.events is not None and self._spec.events.startswith("file:"):
             return lambda header: header.wire_seq <= last.wire_seq
         return lambda header: header.t0_wall_ns <= last.t_ns
+
+    def _last_stored(self, name: str) -> LastStored:
+        try:
+            return self._around.last_stored(name)
+        except OPENING_ERRORS as error:
+            logger.warning("What is told again of %s is stored again, as it cannot be looked up: %s", name, error)
+            return LastStored(0, -1)
 
     def _labels(self, origin: Origin) -> dict[str, str]:
         told = {"engine": self._spec.name, "make": self._spec.make, "rank": str(rank_number(origin))}

@@ -62,18 +62,23 @@ class ObservedRanks:
         self._make = make
         self._by_origin: dict[tuple[Publisher, int], ObservedRank] = {}
 
-    def take(self, steps: Iterable[tuple[Origin, Step[Delivery]]]) -> None:
-        for origin, group in groupby(steps, key=lambda one: one[0]):
-            self.of(origin).followed.take(*(step for _, step in group))
+    def unknown(self, steps: Iterable[tuple[Origin, Step[Delivery]]]) -> list[Origin]:
+        """From where something comes for the first time, each once; needs no lock in the thread that takes."""
+        origins = dict.fromkeys(origin for origin, _ in steps)
+        by_number = {_key(origin): origin for origin in reversed(origins) if _key(origin) not in self._by_origin}
+        return list(reversed(by_number.values()))
 
-    def of(self, origin: Origin) -> ObservedRank:
-        """The source whose batches come from there."""
-        number = rank_number(origin)
-        rank = self._by_origin.get((origin.publisher, number))
-        if rank is None:
-            rank = self._make(self._free_name(number, origin.publisher.topic), origin)
-            self._by_origin[origin.publisher, number] = self.by_name[rank.name] = rank
-        return rank
+    def made(self, origin: Origin) -> ObservedRank:
+        """A source for what comes from there, to be met before that is taken. May wait: not under the lock."""
+        return self._make(self._free_name(rank_number(origin), origin.publisher.topic), origin)
+
+    def meet(self, origin: Origin, rank: ObservedRank) -> None:
+        self._by_origin[_key(origin)] = self.by_name[rank.name] = rank
+
+    def take(self, steps: Iterable[tuple[Origin, Step[Delivery]]]) -> None:
+        """All of them come from where something was met before."""
+        for origin, group in groupby(steps, key=lambda one: one[0]):
+            self._by_origin[_key(origin)].followed.take(*(step for _, step in group))
 
     def flush(self) -> None:
         """What waits goes to the event log: not under the lock."""
@@ -97,6 +102,10 @@ class ObservedRanks:
             tries += 1
             name = f"{by_topic}/{tries}"
         return name
+
+
+def _key(origin: Origin) -> tuple[Publisher, int]:
+    return origin.publisher, rank_number(origin)
 
 
 def rank_number(origin: Origin) -> int:

@@ -72,6 +72,13 @@ class Surroundings:
         """What is stored as open of a source."""
         return [finding_of(row) for row in history.findings(self.database, source, "open")]
 
+    def end_left_open(self, source: str, first_epoch: int) -> None:
+        """Ends what an earlier process left open in epochs of a source before that one: nobody can say more of it."""
+        now_ns = self.clock.wall_ns()
+        for finding in self.still_open(source):
+            if 0 < finding.epoch < first_epoch:
+                self.store(finding.ended(now_ns, with_engine=True))
+
     def last_stored(self, source: str) -> LastStored:
         rows = [row for row in history.epochs(self.database, source) if row.last_ns is not None]
         newest_seq = rows[-1].last_seq if rows else None
