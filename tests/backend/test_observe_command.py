@@ -25,6 +25,8 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("KVXRAY_") and name != "KVXRAY_CACHE_DIR"]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("KVXRAY_DATA_DIR", str(tmp_path / "data"))
+    # The usual one may be somebody's.
+    monkeypatch.setenv("KVXRAY_PORT", str(free_ports(1)[0]))
 
 
 def typed(line: str) -> list[dict[str, object]]:

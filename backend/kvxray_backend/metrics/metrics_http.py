@@ -26,7 +26,7 @@ def checked_url(text: str) -> str:
     """Raises ValueError with one sentence for what is no address of a web server, or carries a password."""
     try:
         url = httpx2.URL(text)
-    except httpx2.InvalidURL:
+    except (httpx2.InvalidURL, UnicodeError):
         raise ValueError(f"{text[:80]!r} is no address") from None
     if url.scheme not in ("http", "https") or not url.host or len(text) > MAX_URL_CHARS:
         raise ValueError(f"{text[:80]!r} is no address such as http://engine:8000/metrics")

@@ -32,6 +32,9 @@ def _read_json(text: str) -> Any:
         return json.loads(text, object_pairs_hook=_no_key_twice)
     except json.JSONDecodeError as error:
         raise UserError(f"It is no JSON: {error.msg.lower()} (line {error.lineno}).") from error
+    except ValueError as error:
+        # What Python does not make of a number with thousands of digits.
+        raise UserError("It is no JSON that can be read: a number in it is too long.") from error
     except RecursionError as error:
         raise UserError(f"It is nested deeper than {MAX_DEPTH} levels.") from error
 

@@ -85,6 +85,14 @@ class ObserveSpec(BaseModel):
     def _nothing_is_none(cls, text: Any) -> Any:
         return (text.strip() or None) if isinstance(text, str) else text
 
+    @field_validator("ranks", "num_blocks", "every_s", mode="before")
+    @classmethod
+    def _is_a_number(cls, value: Any) -> Any:
+        # To Python yes is 1, and no is 0.
+        if isinstance(value, bool):
+            raise ValueError("it is a number, not yes or no")
+        return value
+
     @field_validator("events")
     @classmethod
     def _can_be_heard(cls, events: str | None) -> str | None:

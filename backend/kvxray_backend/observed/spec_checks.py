@@ -17,6 +17,9 @@ from kvxray_backend.source_name import NAME_RULE, is_source_name
 from kvxray_backend.sources.foreign.endpoint import parse_endpoint
 
 MAX_TEXT: Final = 512
+MAX_HOST_CHARS: Final = 253
+MAX_PATH_BYTES: Final = 107
+"""Of a socket in the file system, as Linux takes it."""
 MAX_LABELS: Final = 64
 MAX_LABEL_NAME: Final = 128
 _LABEL: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -55,6 +58,7 @@ def check_replay(address: str) -> str:
 def check_address(url: str) -> str:
     """Of a web server."""
     checked_url(url)
+    _check_host(urlsplit(url).hostname or "")
     try:
         port = urlsplit(url).port
     except ValueError:
@@ -84,7 +88,21 @@ def _check_socket(address: str) -> str:
         raise ValueError(str(error)) from error
     if endpoint.is_in_process:
         raise ValueError("an inproc:// endpoint is heard within its own process only; kvxray needs tcp:// or ipc://")
+    if address.startswith("tcp://"):
+        _check_host(address.removeprefix("tcp://").rpartition(":")[0])
+    elif not address.isprintable() or len(address.removeprefix("ipc://").encode()) > MAX_PATH_BYTES:
+        raise ValueError(f"the path of a socket is up to {MAX_PATH_BYTES} bytes of plain characters")
     return address
+
+
+def _check_host(host: str) -> None:
+    """What no resolver would be asked for is said at once, and in words."""
+    try:
+        is_name = host.isprintable() and len(host) <= MAX_HOST_CHARS and bool(host.encode("idna"))
+    except UnicodeError:
+        is_name = False
+    if not is_name:
+        raise ValueError(f"{host[:80]!r} is no name of a host")
 
 
 def _check_file(address: str) -> str:

@@ -97,6 +97,10 @@ def test_many_aliases_of_aliases_are_refused_before_anything_is_made_of_them():
         (b"[1", "it is no JSON: expecting ',' delimiter (line 1)."),
         (b'{"engines": [], "engines": []}', "it says 'engines' twice."),
         (b"[" * 100_000, "it is nested deeper than 16 levels."),
+        (
+            b'[{"name": "a", "ranks": ' + b"1" * 5_000 + b"}]",
+            "it is no JSON that can be read: a number in it is too long.",
+        ),
     ],
 )
 def test_bad_json(text, reason):
@@ -145,7 +149,7 @@ def test_one_that_only_decodes_has_no_events_to_dial():
 
 
 def test_addresses_of_both_kinds_and_names_that_are_long_stay_the_same_names():
-    listed = ["[fd00::1]:8000", "h", "x" * 80 + ":1", "y" * 80 + ":1"]
+    listed = ["[fd00::1]:8000", "h", *(f"{letter * 40}.{letter * 40}:1" for letter in "xy")]
     names = [one.name for one in engines({"targets": listed})]
     assert names[:2] == ["fd00-1-8000", "h"]
     assert len(set(names)) == 4

@@ -66,6 +66,18 @@ def test_what_engines_are_like_is_taken(fields):
         ({"metrics": "http://h/", "make": "ollama"}, "make", "'vllm'"),
         ({"events": EVENTS, "topic": "x" * 513}, "topic", "512"),
         ({"events": "tcp://" + "h" * 3000 + ":1"}, "events", "2,048 characters"),
+        ({"events": "tcp://" + "h." * 130 + ":1"}, "events", "no name of a host"),
+        ({"events": "tcp://a..b:1"}, "events", "'a..b' is no name of a host"),
+        ({"events": "tcp://\ud800:1"}, "events", "no name of a host"),
+        ({"events": EVENTS, "replay": "tcp://\udcff:1"}, "replay", "no name of a host"),
+        ({"metrics": "http://a..b:1/"}, "metrics", "no name of a host"),
+        ({"metrics": "http://" + "h" * 64 + "/"}, "metrics", "no name of a host"),
+        ({"metrics": "http://h/\ud800"}, "metrics", "no address"),
+        ({"events": "ipc:///tmp/\ud800"}, "events", "plain characters"),
+        ({"events": "ipc:///" + "x" * 107}, "events", "107 bytes"),
+        ({"events": EVENTS, "topic": "\ud800"}, "topic", "valid string"),
+        ({"events": EVENTS, "num_blocks": True}, "num_blocks", "not yes or no"),
+        ({"events": EVENTS, "ranks": True}, "ranks", "not yes or no"),
     ],
 )
 def test_what_cannot_be_is_one_sentence_and_names_its_field(fields, field, words):
