@@ -126,7 +126,7 @@ class BlockPool:
         self.high_water = max(self.high_water, max(blocks, default=0) + 1)
         self.recorder.rows(_ALLOCATED, _NO_CAUSE, req, blocks)
 
-    def touch(self, blocks: list[int], req: int) -> None:
+    def touch(self, blocks: list[int], req: int, cause: Cause = _HIT) -> None:
         """Holder `req` references cached blocks: those nobody referenced leave the free queue."""
         refs, following, previous = self.ref_cnt, self._next, self._previous
         for block in blocks:
@@ -138,7 +138,7 @@ class BlockPool:
             refs[block] += 1
         self.ref_sum += len(blocks)
         if self.recorder.enabled:
-            self.recorder.values(_REFERENCED, _HIT, req, blocks, [refs[block] for block in blocks])
+            self.recorder.values(_REFERENCED, cause, req, blocks, [refs[block] for block in blocks])
 
     def free(self, blocks: Sequence[int], req: int, cause: Cause) -> None:
         """Holder `req` lets go of blocks, given in the order in which they shall be evicted: a block table reversed, so

@@ -23,10 +23,11 @@ from kvxray_engine.engine_host import (
     stop_on_signals,
 )
 from kvxray_engine.errors import UserError
+from kvxray_engine.faults.fault import Fault
+from kvxray_engine.faults.placing import make_publisher
 from kvxray_engine.interruption import end_on_signals
 from kvxray_engine.server.engine_server import EngineServer, ServerOptions
 from kvxray_engine.step_batch import StepModel
-from kvxray_engine.stream.publisher import Publisher
 from kvxray_engine.stream.recorder import Recorder
 from kvxray_engine.tokenizer import Tokenizer
 from kvxray_engine.workload import Workload, WorkloadConfig, least_context
@@ -70,7 +71,7 @@ class DemoOptions:
     model: str = "smollm2"
     agents: int = 20
     seed: int = 0
-    leak: bool = False
+    faults: tuple[Fault, ...] = ()
     events_port: int = 5570
     replay_port: int = 5571
     api_port: int = 8000
@@ -102,7 +103,8 @@ def serve(options: DemoOptions, stopping: threading.Event) -> int:
         stack.callback(recorder.handover.close)
         engine = LLMEngine(model, _engine_config(options), recorder)
         workload = Workload(engine, tokenizer, WorkloadConfig(agents=options.agents, seed=options.seed))
-        publisher = Publisher(
+        publisher = make_publisher(
+            options.faults,
             recorder,
             engine.descriptor(_labels(options, name)),
             options.source,
@@ -171,9 +173,7 @@ def _check_pool(num_blocks: int, block_size: int, tokenizer: Tokenizer) -> None:
 
 
 def _engine_config(options: DemoOptions) -> EngineConfig:
-    return EngineConfig(
-        max_num_seqs=MAX_NUM_SEQS, max_num_batched_tokens=MAX_NUM_BATCHED_TOKENS, leak_on_abort=options.leak
-    )
+    return EngineConfig(max_num_seqs=MAX_NUM_SEQS, max_num_batched_tokens=MAX_NUM_BATCHED_TOKENS, faults=options.faults)
 
 
 def _labels(options: DemoOptions, model: str) -> dict[str, str]:

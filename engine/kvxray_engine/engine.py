@@ -11,13 +11,15 @@ import logging
 from dataclasses import dataclass
 
 from kvxray_engine.baselines import Allocation, make_manager
-from kvxray_engine.block_pool import BlockPool, FreeOrder
+from kvxray_engine.block_pool import FreeOrder
 from kvxray_engine.clock import Clock, SystemClock
 from kvxray_engine.errors import UserError
+from kvxray_engine.faults.fault import Fault
+from kvxray_engine.faults.placing import make_faulty_manager, make_pool, make_scheduler
 from kvxray_engine.inbox import Inbox
 from kvxray_engine.prefix_cache import PrefixCache
 from kvxray_engine.request import FinishReason, NewRequest, Request
-from kvxray_engine.scheduler import Scheduler, StepPlan
+from kvxray_engine.scheduler import StepPlan
 from kvxray_engine.step_batch import StepModel
 from kvxray_engine.stream.pool_dump import PoolDump, RequestDump
 from kvxray_engine.stream.recorder import NullRecorder
@@ -42,7 +44,7 @@ class EngineConfig:
     free_order: FreeOrder = FreeOrder.unhashed_first
     policy: SchedulingPolicy = SchedulingPolicy.fcfs
     allocation: Allocation = Allocation.paged  # the others, for comparison, share nothing
-    leak_on_abort: bool = False  # a fault on purpose: aborted requests keep their blocks
+    faults: tuple[Fault, ...] = ()  # on purpose
 
 
 @dataclass(slots=True)
@@ -69,15 +71,19 @@ class LLMEngine:
         self.config = config or EngineConfig()
         self.recorder = recorder or NullRecorder()
         self.clock = clock or SystemClock()
-        self.pool = BlockPool(model.num_blocks, model.block_size, self.recorder, self.config.free_order)
+        faults = self.config.faults
+        self.pool = make_pool(faults, model.num_blocks, model.block_size, self.recorder, self.config.free_order)
         self.max_model_len = self._longest_sequence()
         allocation = self.config.allocation
         shares = self.config.enable_prefix_caching and allocation is Allocation.paged
         self.prefix_cache = PrefixCache(self.pool, shares)
-        self.manager = make_manager(allocation, self.pool, self.prefix_cache, self.config.watermark, self.max_model_len)
-        self.scheduler = Scheduler(
-            self.manager, self.recorder, self.clock, self.config.max_num_seqs,
-            self.config.max_num_batched_tokens, self.config.leak_on_abort, self.config.policy,
+        manager = make_manager(allocation, self.pool, self.prefix_cache, self.config.watermark, self.max_model_len)
+        self.manager = make_faulty_manager(
+            faults, manager, self.pool, self.prefix_cache, self.config.watermark, self.clock
+        )
+        self.scheduler = make_scheduler(
+            faults, self.manager, self.recorder, self.clock, self.config.max_num_seqs,
+            self.config.max_num_batched_tokens, self.config.policy,
         )  # fmt: skip
         self.step_count = 0
         self.computed_tokens = 0  # of the last step
@@ -298,7 +304,7 @@ class LLMEngine:
     def dump_state(self) -> PoolDump:
         """Everything a fold would know at the end of this step, as copied lists."""
         pool = self.pool
-        requests = [*self.scheduler.requests(), *self.scheduler.leaking]
+        requests = [*self.scheduler.requests(), *self.manager.leaking]
         return PoolDump(
             ref_cnt=pool.ref_cnt[:],
             block_hash=pool.block_hash[:],
@@ -310,7 +316,7 @@ class LLMEngine:
             next_hash=self.recorder.next_hash,
             step=self.step_count,
             parent_ordinal=pool.parent_ordinal[:],
-            requests=[_dump_request(request) for request in requests],
+            requests=[*map(_dump_request, requests), *self.manager.other_holders],
         )
 
     def check_integrity(self) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kvxray_engine.block_pool import BlockPool
 from kvxray_engine.prefix_cache import PrefixCache
 from kvxray_engine.request import Request
+from kvxray_engine.stream.pool_dump import RequestDump
 from kvxray_engine.stream.schema import Cause
 
 
@@ -33,7 +34,8 @@ class KVCacheManager:
     """Block tables over one pool.
 
     `watermark`: share of the pool's blocks that an admission must leave free while others run, against admitting what
-    the next steps would preempt. `leaked_holds`: (block id, ordinal) that a fault left behind; they count as holds.
+    the next steps would preempt. `leaked_holds`: (block id, ordinal) that a fault left behind; they count as holds, by
+    ended requests (`leaking`) or by others.
     """
 
     def __init__(self, pool: BlockPool, prefix_cache: PrefixCache, watermark: float = 0.0) -> None:
@@ -41,6 +43,8 @@ class KVCacheManager:
         self.prefix_cache = prefix_cache
         self.watermark_blocks = int(watermark * pool.num_blocks)
         self.leaked_holds: list[tuple[int, int]] = []
+        self.leaking: list[Request] = []
+        self.other_holders: list[RequestDump] = []
         self.slot_use = SlotUse()
 
     def can_admit(self, request: Request, num_new_tokens: int, hits: list[int], others_run: bool) -> bool:
@@ -83,11 +87,6 @@ class KVCacheManager:
             self.slot_use.reserved += len(request.block_table) * self.pool.block_size
             self.slot_use.written += request.num_computed_tokens
             self.pool.free(request.block_table[::-1], request.ordinal, cause)
-        self._forget(request)
-
-    def leak(self, request: Request) -> None:
-        """A fault on purpose: the request is gone, its references stay."""
-        self.leaked_holds.extend((block, request.ordinal) for block in request.block_table)
         self._forget(request)
 
     def reset_prefix_cache(self) -> bool:

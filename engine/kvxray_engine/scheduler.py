@@ -59,7 +59,7 @@ class Scheduler:
     """The waiting line and the running batch.
 
     `max_num_seqs`: requests running at once. `max_num_batched_tokens`: tokens computed in a step; longer prompts are
-    prefilled in chunks. `leak_on_abort`: a fault on purpose, aborted requests keep their blocks.
+    prefilled in chunks.
     """
 
     def __init__(
@@ -69,7 +69,6 @@ class Scheduler:
         clock: Clock,
         max_num_seqs: int,
         max_num_batched_tokens: int,
-        leak_on_abort: bool = False,
         policy: SchedulingPolicy = SchedulingPolicy.fcfs,
     ) -> None:
         assert max_num_seqs > 0, "somebody must be allowed to run"
@@ -79,11 +78,9 @@ class Scheduler:
         self.clock = clock
         self.max_num_seqs = max_num_seqs
         self.max_num_batched_tokens = max_num_batched_tokens
-        self.leak_on_abort = leak_on_abort
         self.policy = policy
         self.waiting = make_line(policy)
         self.running: list[Request] = []  # in the order of admission
-        self.leaking: list[Request] = []  # ended, but their blocks are still referenced
         self.num_preemptions = 0
 
     def requests(self) -> Iterator[Request]:
@@ -114,11 +111,7 @@ class Scheduler:
         request.finish_reason = reason
         request.ended_ns = self.clock.wall_ns()
         self.recorder.op(ending.kind, Cause.none, request.ordinal, request.num_prompt_tokens, request.num_output_tokens)
-        if self.leak_on_abort and reason is FinishReason.abort and request.block_table:
-            self.manager.leak(request)
-            self.leaking.append(request)
-        else:
-            self.manager.free(request, ending.cause)
+        self.manager.free(request, ending.cause)
 
     def preempt_all(self) -> None:
         """Everybody waits again, in the order in which they ran."""

@@ -23,11 +23,11 @@ from kvxray_engine.engine_host import (
     say_ready,
     stop_on_signals,
 )
+from kvxray_engine.faults.placing import make_publisher
 from kvxray_engine.interruption import end_on_signals
 from kvxray_engine.server.access import AccessRules
 from kvxray_engine.server.engine_loop import EngineLoop
 from kvxray_engine.server.engine_server import EngineServer, ServerOptions
-from kvxray_engine.stream.publisher import Publisher
 from kvxray_engine.stream.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -83,7 +83,10 @@ def serve(options: ServeOptions, stopping: threading.Event) -> int:
         recorder = Recorder()
         stack.callback(recorder.handover.close)
         engine = LLMEngine(model, options.engine, recorder)
-        publisher = Publisher(
+        for fault in options.engine.faults:
+            sys.stderr.write(f"kvxray engine: {fault.notice}\n")
+        publisher = make_publisher(
+            options.engine.faults,
             recorder,
             engine.descriptor({"engine": "kvxray", "model": name, "role": "both"}),
             options.source,

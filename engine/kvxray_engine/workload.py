@@ -16,9 +16,6 @@ from kvxray_engine.request import FinishReason, NewRequest
 from kvxray_engine.step_batch import SamplingParams
 from kvxray_engine.tokenizer import Tokenizer
 
-MAX_LEAKED_SHARE = 0.4
-"""With the leak fault no more is cancelled once this share of the pool is lost: a pool without blocks shows nothing."""
-
 LONGEST_SYSTEM_PROMPT = 1200
 """Tokens: a tokenizer that needs more (a token a byte) gets the short one."""
 
@@ -124,7 +121,7 @@ class Workload:
             agent.answer.extend(output.new_token_ids)
             if output.finish_reason is not None:
                 self._hear_end(agent, output.finish_reason)
-            elif agent.cancel_after and len(agent.answer) >= agent.cancel_after and self._may_cancel():
+            elif agent.cancel_after and len(agent.answer) >= agent.cancel_after:
                 agent.cancel_after = 0
                 self.cancelled += 1
                 self.engine.abort_request(agent.request_id)
@@ -171,10 +168,6 @@ class Workload:
         if reason in (FinishReason.abort, FinishReason.error):
             agent.turn = agent.turns  # it gives up and turns to something else
         agent.wakes_at = self.ticks + agent.rng.randint(*self.config.think_ticks)
-
-    def _may_cancel(self) -> bool:
-        leaked = {block for block, _ in self.engine.manager.leaked_holds}
-        return len(leaked) < MAX_LEAKED_SHARE * self.engine.pool.usable_blocks
 
     def check_integrity(self) -> None:
         """Asserts that each agent awaits at most one answer and that answers find their agents."""

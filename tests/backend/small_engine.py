@@ -8,15 +8,18 @@ from types import TracebackType
 import numpy as np
 from kvxray_engine.clock import Clock, SystemClock
 from kvxray_engine.engine import EngineConfig, LLMEngine
+from kvxray_engine.faults.fault import Fault
+from kvxray_engine.faults.placing import make_publisher
 from kvxray_engine.null_model import NullModel
 from kvxray_engine.request import NewRequest
 from kvxray_engine.step_batch import SamplingParams
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.handover import Handover, RecordedMessage
-from kvxray_engine.stream.publisher import Publisher
 from kvxray_engine.stream.recorder import Recorder
 from kvxray_engine.stream.replay_buffer import ReplayBuffer
 from kvxray_engine.stream.schema import UNKNOWN_U4, BlockState
+
+LEAK = Fault("leak-on-abort")
 
 
 class LossyHandover(Handover):
@@ -43,6 +46,7 @@ class SmallEngine:
         *,
         num_blocks: int = 65,
         leak: bool = False,
+        faults: tuple[Fault, ...] = (),
         recorder_loss: float = 0.0,
         replay_messages: int = 10_000,
         events: str = "tcp://127.0.0.1:*",
@@ -50,17 +54,19 @@ class SmallEngine:
         clock: Clock | None = None,
         seed: int = 0,
     ) -> None:
+        faults = (*faults, *([LEAK] if leak else ()))
         self.handover = LossyHandover(recorder_loss, seed)
         self.clock = clock or SystemClock()
         self.recorder = Recorder(self.clock, self.handover)
         model = NullModel(num_blocks=num_blocks, block_size=16)
         self.engine = LLMEngine(
             model,
-            EngineConfig(max_num_seqs=8, max_num_batched_tokens=128, leak_on_abort=leak),
+            EngineConfig(max_num_seqs=8, max_num_batched_tokens=128, faults=faults),
             self.recorder,
             self.clock,
         )
-        self.publisher = Publisher(
+        self.publisher = make_publisher(
+            faults,
             self.recorder,
             self.engine.descriptor({"model": "null", "node": "here"}),
             "engine",

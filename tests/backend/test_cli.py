@@ -16,10 +16,11 @@ from types import SimpleNamespace
 import httpx2
 import pytest
 from kvxray_backend.cli import COMMANDS, main
-from kvxray_backend.commands.demo import engine_command
+from kvxray_backend.commands.demo import engine_command, faults_of
 from kvxray_backend.commands.serve import source_argument
 from kvxray_backend.doctor import check_gpu, check_triton, cpu_flags, examine
 from kvxray_backend.engine_process import EngineProcess
+from kvxray_engine.faults.fault import Fault
 from websockets.sync.client import connect
 
 from tests.e2e.demo_rig import free_ports
@@ -164,13 +165,15 @@ def test_the_engine_s_command_says_what_the_demo_was_told() -> None:
     from kvxray_backend.cli import build_parser
 
     words = ["demo", "--model", "tiny", "--agents", "3", "--leak", "--num-kv-blocks", "99", "--seed", "5",
+             "--fault", "lost-messages:rate=0.2",
              "--kv-cache-dtype", "int4", "--device", "cpu"]  # fmt: skip
     options = build_parser().parse_args(words)
     command = engine_command(options)
     again = build_parser().parse_args(command[command.index("demo") :])
     assert again.engine_only
+    assert faults_of(again) == faults_of(options) == (Fault("lost-messages", 0.2), Fault("leak-on-abort"))
     kept = (
-        "model", "agents", "seed", "leak", "events_port", "replay_port", "api_port", "num_kv_blocks", "kv_cache_dtype",
+        "model", "agents", "seed", "events_port", "replay_port", "api_port", "num_kv_blocks", "kv_cache_dtype",
         "device",
     )  # fmt: skip
     assert {name: getattr(again, name) for name in kept} == {name: getattr(options, name) for name in kept}

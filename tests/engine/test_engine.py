@@ -7,6 +7,7 @@ import pytest
 from kvxray_engine.clock import VirtualClock
 from kvxray_engine.engine import EngineConfig, LLMEngine
 from kvxray_engine.errors import UserError
+from kvxray_engine.faults.fault import Fault
 from kvxray_engine.null_model import NullModel
 from kvxray_engine.request import FinishReason, NewRequest
 from kvxray_engine.step_batch import SamplingParams, ScheduledSequence
@@ -288,7 +289,7 @@ def test_an_arrival_during_a_step_is_told_with_its_time(recorder: Recorder) -> N
 
 
 def test_a_dump_tells_all_that_a_fold_must_know() -> None:
-    engine = make_engine(leak_on_abort=True)
+    engine = make_engine(faults=(Fault("leak-on-abort"),))
     for request_id in ("gone", "lives"):
         engine.add_request(new(request_id, max_tokens=50))
     engine.step()

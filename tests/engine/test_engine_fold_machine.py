@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from kvxray_engine.clock import VirtualClock
 from kvxray_engine.engine import EngineConfig, LLMEngine
+from kvxray_engine.faults.fault import Fault
 from kvxray_engine.null_model import NullModel
 from kvxray_engine.request import NewRequest
 from kvxray_engine.step_batch import SamplingParams
@@ -145,7 +146,7 @@ class FoldMachine(RuleBasedStateMachine):
 
 
 class LeakingFoldMachine(FoldMachine):
-    config = {"leak_on_abort": True}
+    config = {"faults": (Fault("leak-on-abort"),)}
 
 
 class UncachedFoldMachine(FoldMachine):
@@ -171,7 +172,7 @@ def test_the_folded_state_is_the_engines_after_every_step(machine: type[FoldMach
 
 @pytest.mark.parametrize("leak", [False, True])
 def test_five_hundred_steps_under_pressure_agree_one_by_one(leak: bool) -> None:
-    world = FoldedEngine(leak_on_abort=leak)
+    world = FoldedEngine(faults=(Fault("leak-on-abort"),) if leak else ())
     rng = np.random.default_rng(5)
     for step in range(500):
         while len(world.engine.inbox) + sum(1 for _ in world.engine.scheduler.requests()) < 6:

@@ -9,6 +9,7 @@ from kvxray_engine.baselines import Allocation
 from kvxray_engine.block_pool import FreeOrder
 from kvxray_engine.clock import VirtualClock
 from kvxray_engine.engine import EngineConfig, LLMEngine
+from kvxray_engine.faults.fault import Fault
 from kvxray_engine.null_model import NullModel
 from kvxray_engine.request import NewRequest
 from kvxray_engine.step_batch import SamplingParams
@@ -29,7 +30,7 @@ class EngineMachine(RuleBasedStateMachine):
         limits = EngineConfig(max_num_seqs=4, max_num_batched_tokens=10, **self.config)
         model = NullModel(self.num_blocks, 4, vocab_size=60, max_model_len=40, clock=clock)
         self.engine = LLMEngine(model, limits, clock=clock)
-        self.leaks = limits.leak_on_abort
+        self.leaks = bool(limits.faults)
         self.added = 0
 
     @rule(
@@ -109,7 +110,7 @@ class OlderOrderPriorityMachine(EngineMachine):
 
 
 class LeakingMachine(EngineMachine):
-    config = {"leak_on_abort": True}
+    config = {"faults": (Fault("leak-on-abort"),)}
 
 
 class ContiguousMachine(EngineMachine):

@@ -148,17 +148,6 @@ def test_the_watermark_holds_blocks_back_only_while_others_run() -> None:
     assert world.manager.can_admit(world.request([*range(32)]), 32, [], others_run=True)
 
 
-def test_leaked_blocks_stay_referenced_by_whoever_left_them() -> None:
-    world = World()
-    request = world.request([*range(10)])
-    world.compute(request)
-    world.manager.leak(request)
-    assert world.manager.leaked_holds == [(1, 0), (2, 0), (3, 0)]
-    assert world.pool.num_free == 7
-    assert not world.manager.reset_prefix_cache()
-    world.manager.check_integrity(world.requests)
-
-
 def test_counts_of_admissions() -> None:
     world = World()
     world.compute(world.request([*range(10)]))

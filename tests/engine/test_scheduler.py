@@ -125,17 +125,6 @@ def test_an_ended_request_has_given_back_its_blocks(reason: FinishReason) -> Non
     world.scheduler.check_integrity()
 
 
-def test_with_the_leak_fault_an_abort_keeps_its_blocks_and_a_finish_does_not() -> None:
-    world = World(leak_on_abort=True)
-    aborted, finished = world.add([*range(9)]), world.add([*range(30, 35)])
-    world.step()
-    world.scheduler.end(finished, FinishReason.stop)
-    world.scheduler.end(aborted, FinishReason.abort)
-    assert world.pool.ref_sum == 3
-    assert world.scheduler.leaking == [aborted]
-    world.scheduler.check_integrity()
-
-
 def test_by_priority_the_most_urgent_is_admitted_first_and_of_equals_the_first_to_come() -> None:
     world = World(max_num_seqs=1, policy=SchedulingPolicy.priority)
     requests = [world.add([one], priority) for one, priority in enumerate([5, 0, 5, -1])]

@@ -6,10 +6,12 @@ import pytest
 from kvxray_engine.agent_texts import SYSTEM_PROMPT, TASKS
 from kvxray_engine.clock import VirtualClock
 from kvxray_engine.engine import EngineConfig, LLMEngine
+from kvxray_engine.faults.fault import Fault
+from kvxray_engine.faults.faulty_manager import MAX_LOST_SHARE
 from kvxray_engine.null_model import NullModel
 from kvxray_engine.stream.schema import RequestStatus
 from kvxray_engine.tokenizer import ByteTokenizer
-from kvxray_engine.workload import MAX_LEAKED_SHARE, Workload, WorkloadConfig, least_context
+from kvxray_engine.workload import Workload, WorkloadConfig, least_context
 
 
 class Demo:
@@ -20,7 +22,9 @@ class Demo:
         self.tokenizer = ByteTokenizer()
         eos = self.tokenizer.eos_token_ids
         model = NullModel(num_blocks, vocab_size=272, max_model_len=2048, eos_token_ids=eos, clock=clock)
-        limits = EngineConfig(max_num_seqs=16, max_num_batched_tokens=192, leak_on_abort=leak)
+        limits = EngineConfig(
+            max_num_seqs=16, max_num_batched_tokens=192, faults=(Fault("leak-on-abort"),) if leak else ()
+        )
         self.engine = LLMEngine(model, limits, clock=clock)
         self.workload = Workload(self.engine, self.tokenizer, WorkloadConfig(**config))
         self.ended: list[tuple[str, str]] = []
@@ -90,11 +94,11 @@ def test_without_the_fault_no_ended_request_holds_a_block_over_20_000_virtual_st
 
 def test_with_the_fault_cancelled_requests_hold_their_blocks_and_the_demo_lives_on() -> None:
     demo = Demo(leak=True, cancelled_share=0.5).run(3000)
-    leaking = demo.engine.scheduler.leaking
+    leaking = demo.engine.manager.leaking
     assert leaking
     assert {request.status for request in leaking} == {RequestStatus.aborted}
     leaked = {block for block, _ in demo.engine.manager.leaked_holds}
-    assert MAX_LEAKED_SHARE < len(leaked) / demo.engine.pool.usable_blocks < MAX_LEAKED_SHARE + 0.25
+    assert MAX_LOST_SHARE < len(leaked) / demo.engine.pool.usable_blocks < MAX_LOST_SHARE + 0.25
     before = len(demo.ended)
     assert len(demo.run(500).ended) > before
 

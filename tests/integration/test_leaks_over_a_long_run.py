@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvxray_backend.analysis.leaks import Leak, find_leaks
 from kvxray_engine.clock import VirtualClock
 from kvxray_engine.engine import EngineConfig, LLMEngine
+from kvxray_engine.faults.fault import Fault
 from kvxray_engine.null_model import NullModel
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.codec import decode, encode
@@ -24,7 +25,9 @@ class LongRun:
         self.clock = VirtualClock()
         model = NullModel(num_blocks=641, vocab_size=272, clock=self.clock)
         self.recorder = Recorder(self.clock)
-        self.engine = LLMEngine(model, EngineConfig(leak_on_abort=leak), self.recorder, self.clock)
+        self.engine = LLMEngine(
+            model, EngineConfig(faults=(Fault("leak-on-abort"),) if leak else ()), self.recorder, self.clock
+        )
         self.workload = Workload(self.engine, ByteTokenizer(), WorkloadConfig(seed=7))
         self.fold = BlockMap(self.engine.descriptor())
         self.leaks: list[Leak] = []
@@ -59,14 +62,14 @@ def test_a_healthy_run_of_20_000_steps_has_no_leak() -> None:
 
 def test_with_the_fault_every_leak_is_named_within_10_seconds_and_nothing_else_is() -> None:
     run = LongRun(leak=True)
-    while len(run.engine.scheduler.leaking) < 3:
+    while len(run.engine.manager.leaking) < 3:
         run.step()
-        ended = {request.ordinal: request.ended_ns for request in run.engine.scheduler.leaking}
+        ended = {request.ordinal: request.ended_ns for request in run.engine.manager.leaking}
         for leak in run.look():
             assert leak.holder in ended
             assert leak.why == "aborted"
     begun_ns, steps = run.clock.wall_ns(), 0
-    expected = {request.ordinal for request in run.engine.scheduler.leaking}
+    expected = {request.ordinal for request in run.engine.manager.leaking}
     while not expected <= {leak.holder for leak in run.look()}:
         run.step()
         steps += 1

@@ -13,12 +13,12 @@ from typing import Final
 
 from kvxray_engine.dtypes import AUTO, check_dtypes
 from kvxray_engine.errors import UserError
+from kvxray_engine.faults.fault import Fault, parse_faults
 
 SUMMARY: Final = "run a real model and watch its cache"
 SOURCE: Final = "demo"
-LEAK_NOTICE: Final = (
-    "kvxray demo: a fault is on, cancelled requests keep their blocks. The first is cancelled within a minute.\n"
-)
+LEAK: Final = "leak-on-abort"
+FAULT_HELP: Final = "a fault on purpose: NAME or NAME:rate=0.1,seed=1,after=20; may be repeated; names: docs/faults.md"
 CACHE_DTYPE_HELP: Final = (
     "type of keys and values in the cache: fp32, fp16, bf16, fp8_e4m3, int8 or int4; auto: as the model"
 )
@@ -34,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agents", type=positive, default=20, metavar="N", help="agents that share a system prompt")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="decides what the agents ask and when")
     parser.add_argument("--port", type=port_number, metavar="P", help="port of the page (else KVXRAY_PORT, else 8501)")
-    parser.add_argument("--leak", action="store_true", help="a fault on purpose: cancelled requests keep their blocks")
+    parser.add_argument("--leak", action="store_true", help="the fault leak-on-abort: cancelled requests keep blocks")
+    parser.add_argument("--fault", action="append", metavar="FAULT", help=FAULT_HELP)
     parser.add_argument(
         "--num-kv-blocks",
         type=positive,
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     check_dtypes(AUTO, options.kv_cache_dtype)
+    faults_of(options)
     return run_engine(options) if options.engine_only else run_all(options)
 
 
@@ -71,7 +73,7 @@ def run_engine(options: argparse.Namespace) -> int:
             model=options.model,
             agents=options.agents,
             seed=options.seed,
-            leak=options.leak,
+            faults=faults_of(options),
             events_port=options.events_port,
             replay_port=options.replay_port,
             api_port=options.api_port,
@@ -109,8 +111,8 @@ def run_all(options: argparse.Namespace) -> int:
     # Until the server has its own handlers, and after it, a request to stop must still end the engine.
     signal.signal(signal.SIGTERM, leave)
     try:
-        if options.leak:
-            sys.stderr.write(LEAK_NOTICE)
+        for fault in faults_of(options):
+            sys.stderr.write(f"kvxray demo: {fault.notice}\n")
         engine.start(on_early_exit=_stop_self)
         code = serve(settings, announce="kvxray demo")
     except (SystemExit, KeyboardInterrupt):
@@ -127,7 +129,14 @@ def engine_command(options: argparse.Namespace) -> list[str]:
         value = getattr(options, name)
         if value is not None:
             command += [f"--{name.replace('_', '-')}", str(value)]
-    return [*command, "--leak"] if options.leak else command
+    for fault in faults_of(options):
+        command += ["--fault", str(fault)]
+    return command
+
+
+def faults_of(options: argparse.Namespace) -> tuple[Fault, ...]:
+    """What is to go wrong on purpose. Raises UserError."""
+    return parse_faults([*(options.fault or ()), *([LEAK] if options.leak else ())])
 
 
 def positive(text: str) -> int:

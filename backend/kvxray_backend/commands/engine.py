@@ -8,7 +8,7 @@ import argparse
 import os
 from typing import Final
 
-from kvxray_backend.commands.demo import CACHE_DTYPE_HELP, DEVICES, port_number, positive
+from kvxray_backend.commands.demo import CACHE_DTYPE_HELP, DEVICES, FAULT_HELP, port_number, positive
 
 SUMMARY: Final = "serve a model with OpenAI's API and a cache to watch"
 
@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from kvxray_engine.engine import EngineConfig
+    from kvxray_engine.faults.fault import parse_faults
     from kvxray_engine.serve_engine import ServeOptions
     from kvxray_engine.serve_engine import run as run_engine
     from kvxray_engine.waiting_line import SchedulingPolicy
@@ -32,6 +33,7 @@ def run(options: argparse.Namespace) -> int:
         max_model_len=options.max_model_len,
         enable_prefix_caching=options.enable_prefix_caching,
         policy=SchedulingPolicy[options.scheduling_policy],
+        faults=parse_faults(options.fault or ()),
     )
     return run_engine(
         ServeOptions(
@@ -115,6 +117,7 @@ def _add_server_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--events-port", type=port_number, default=5570, help="port of the events, on loopback")
     parser.add_argument("--replay-port", type=port_number, default=5571, help="port of replay and snapshots")
+    parser.add_argument("--fault", action="append", metavar="FAULT", help=FAULT_HELP)
     parser.add_argument("--source", default="engine", metavar="NAME", help="what the stream calls this engine")
 
 

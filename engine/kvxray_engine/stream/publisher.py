@@ -164,12 +164,18 @@ class Publisher:
             self.failed_messages += 1
             self.recorder.wants_dump = True
             return
-        self._events.send_multipart([self.source.encode(), payload], zmq.NOBLOCK)
-        self.replay.add(recorded.wire_seq, payload)
+        self._emit(recorded.wire_seq, payload)
         self.sent_messages += 1
         self._totals = recorded.totals or self._totals
         self._to_fold.append(payload)
         self._events_to_fold += recorded.n
+
+    def _emit(self, wire_seq: int, payload: bytes) -> None:
+        self._publish(payload)
+        self.replay.add(wire_seq, payload)
+
+    def _publish(self, payload: bytes) -> None:
+        self._events.send_multipart([self.source.encode(), payload], zmq.NOBLOCK)
 
     def _begin_anew(self, wire_seq: int, dump: PoolDump) -> None:
         """Takes the engine's word for all messages up to `wire_seq`, and folds on from there."""

@@ -1,0 +1,55 @@
+"""A publisher that loses, reorders and repeats messages, or stands still. Its own fold stays right: what it says when
+asked for a snapshot is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kvxray_engine.faults.dice import dice_of
+from kvxray_engine.faults.fault import Fault
+from kvxray_engine.stream.handover import RecordedMessage
+from kvxray_engine.stream.publisher import Publisher
+
+FROZEN_S: Final = 10.0
+
+
+class FaultyPublisher(Publisher):
+    """`frozen_s`: for how long it stands still, heartbeats and answers included; then it goes on where it was."""
+
+    def __init__(self, faults: Iterable[Fault], *args: Any, frozen_s: float = FROZEN_S, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.frozen_s = frozen_s
+        faults = tuple(faults)
+        self._loses = dice_of(faults, "lost-messages")
+        self._reorders = dice_of(faults, "reordered-messages")
+        self._repeats = dice_of(faults, "duplicated-messages")
+        self._freezes = dice_of(faults, "frozen-publisher")
+        self._held_back: bytes | None = None
+
+    def _send(self, recorded: RecordedMessage) -> None:
+        if self._freezes is not None and self._freezes.falls():
+            self._stopping.wait(self.frozen_s)
+        super()._send(recorded)
+
+    def _emit(self, wire_seq: int, payload: bytes) -> None:
+        if self._loses is None or not self._loses.falls():
+            super()._emit(wire_seq, payload)
+
+    def _publish(self, payload: bytes) -> None:
+        before, self._held_back = self._held_back, None
+        if before is None and self._reorders is not None and self._reorders.falls():
+            self._held_back = payload
+            return
+        super()._publish(payload)
+        if self._repeats is not None and self._repeats.falls():
+            super()._publish(payload)
+        if before is not None:
+            super()._publish(before)
+
+    def _send_heartbeat(self) -> None:
+        super()._send_heartbeat()
+        held, self._held_back = self._held_back, None
+        if held is not None:  # no next one came
+            super()._publish(held)
