@@ -78,7 +78,7 @@ def test_help_tells_defaults_only_where_there_is_one(capsys: pytest.CaptureFixtu
     ("arguments", "sentence"),
     [
         (["dmeo"], "invalid choice: 'dmeo'"),
-        (["demo", "--leek"], "unrecognized arguments: --leek"),
+        (["demo", "--leek"], "kvxray demo: unrecognized arguments: --leek. Try `kvxray demo --help`"),
         (["demo", "--agents", "0"], "0 is not a positive number"),
         (["demo", "--agents", "many"], "invalid positive value: 'many'"),
         (["demo", "--port", "99999"], "99999 is not a port"),
