@@ -152,7 +152,7 @@ class ObservedEngine:
         """Up to when it is known what was told: now, but while more may wait to be taken the newest that was taken. Our
         own delay is no silence of the engine.
         """
-        is_behind, self._is_behind = self._is_behind, False
+        is_behind, self._is_behind = self._is_behind or (self._listener is not None and self._listener.is_behind), False
         newest = max((rank.followed.last_heard_ns or 0 for rank in self.ranks.values()), default=0)
         return newest if is_behind and newest else self._clock.wall_ns()
 

@@ -48,6 +48,10 @@ class FileListener:
         return Unreadable(num, "It is no line as Dynamo records it.")
 
     @property
+    def is_behind(self) -> bool:
+        return False  # nothing waits for what is missing
+
+    @property
     def num_dropped(self) -> int:
         return 0  # what is not asked for waits where it is
 

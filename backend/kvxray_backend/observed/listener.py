@@ -28,6 +28,10 @@ class Listener(Protocol):
     def unreadable(self) -> Unreadable: ...
 
     @property
+    def is_behind(self) -> bool:
+        """Whether something was heard that was not handed on yet."""
+
+    @property
     def num_dropped(self) -> int: ...
 
     def turn(self, wait_s: float) -> None:

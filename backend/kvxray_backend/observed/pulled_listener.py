@@ -54,6 +54,10 @@ class PulledListener:
         return Unreadable(num, "It is no event as TensorRT-LLM tells it.")
 
     @property
+    def is_behind(self) -> bool:
+        return False  # nothing waits for what is missing
+
+    @property
     def num_dropped(self) -> int:
         return 0  # what is not asked for waits where it is
 

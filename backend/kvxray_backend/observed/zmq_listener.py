@@ -47,6 +47,10 @@ class ZmqListener:
         return Unreadable(sum(malformed.values()) + num_unplaced + num_refused, reason)
 
     @property
+    def is_behind(self) -> bool:
+        return self._ordered.is_behind
+
+    @property
     def num_dropped(self) -> int:
         return self._stream.num_dropped
 

@@ -13,6 +13,7 @@ import pytest
 from kvxray_backend.analysis import stream_findings
 from kvxray_backend.observed import event_thread, zmq_listener
 from kvxray_backend.observed.spec import ObserveSpec
+from kvxray_backend.sources.foreign import batch_sequencer
 from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_backend.sources.foreign.zmq_stream import ZmqStream
 from kvxray_storage import history
@@ -223,6 +224,23 @@ def test_who_is_behind_does_not_take_his_own_delay_for_silence(tmp_path: Path, m
         until(lambda: num_cached(engine) == rig.next_seq)
         assert told == []
         until(lambda: told)  # nothing more comes: now it is silent
+
+
+def test_what_was_heard_and_waits_for_a_batch_that_is_missing_is_no_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_findings, "STALE_AFTER_S", 1.0)
+    monkeypatch.setattr(batch_sequencer, "MAX_HOLD_NS", 4_000_000_000)
+    told: list[str] = []
+    monkeypatch.setattr(FollowedSource, "advance", _noting_staleness(FollowedSource.advance, told))
+    with stored_in(tmp_path) as stored, EngineRig() as rig, watching(*stored, spec_of(rig)) as engine:
+        rig.wait_for_subscriber()
+        rig.publish(2)
+        until(lambda: num_cached(engine) == 2)
+        rig.publish(1, is_heard=False)
+        rig.publish(3)
+        until(lambda: num_cached(engine) == 5)
+        assert told == []
 
 
 def _noting_staleness(advance: Callable[..., None], told: list[str]) -> Callable[..., None]:

@@ -76,6 +76,11 @@ class BatchSequencer(Generic[T]):
         self._has_asked_to_join = False
 
     @property
+    def num_held(self) -> int:
+        """Batches that wait for others before them."""
+        return len(self._held)
+
+    @property
     def held_bytes(self) -> int:
         return self._held.num_bytes
 

@@ -18,6 +18,7 @@ from kvxray_engine.stream.columns import U4
 from kvxray_engine.stream.joining import EVENTS_OF_BATCH
 from kvxray_engine.stream.residency_faults import ResidencyFault
 from kvxray_engine.stream.residency_map import ResidencyMap
+from kvxray_engine.stream.residency_returns import ReturnBook
 from kvxray_engine.stream.residency_rows import Bools
 from kvxray_engine.stream.residency_state import StoreSemantics
 from kvxray_engine.stream.schema import Header
@@ -25,6 +26,7 @@ from kvxray_engine.stream.schema import Header
 from kvxray_backend.analysis import stream_findings as found
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.findings_list import FindingsList
+from kvxray_backend.analysis.readmissions import Readmissions, thrash_finding
 from kvxray_backend.analysis.residency_findings import fault_finding, over_capacity_finding, unreachable_findings
 from kvxray_backend.analysis.seed_mismatch import HashesByTokens
 from kvxray_backend.analysis.stream_health import Place
@@ -77,8 +79,9 @@ class _OpenGap:
 
 
 class FollowedSource:
-    """`fold`: of the present epoch. `oddities`: what was not understood, by name. `last_heard_ns`: when a batch came
-    last, None before the first. Invariant: what `missing_parents` holds was told as a finding in this epoch.
+    """`fold`, `readmissions`: of the present epoch. `oddities`: what was not understood, by name. `last_heard_ns`: when
+    a batch came last, None before the first. Invariant: what `missing_parents` holds was told as a finding in this
+    epoch.
     """
 
     def __init__(
@@ -184,7 +187,8 @@ class FollowedSource:
             num_blocks = self.num_blocks if tier_of(pool.name) == "GPU" else None
             finding = over_capacity_finding(self.place, self.fold, medium, num_blocks)
             states += [finding] if finding is not None else []
-        return states
+        thrashing = thrash_finding(self.place, self.fold, self.readmissions)
+        return [*states, thrashing] if thrashing is not None else states
 
     @property
     def place(self) -> Place:
@@ -196,6 +200,7 @@ class FollowedSource:
         """Asserts the invariants."""
         assert not self._waiting, "batches wait to be folded"
         self.fold.check_integrity()
+        self.readmissions.check_integrity()
         self.findings.check_integrity()
         assert all(0 < gap.left <= gap.last - gap.first + 1 for gap in self._gaps), "a gap without missing batches"
 
@@ -245,7 +250,7 @@ class FollowedSource:
             seq, wire_seq = (header.seq0, header.wire_seq) if self._has_skipped else (0, 0)
             names = dict(self.fold.names.names)
             state = residency_snapshot.dump(self.fold)
-            self._record(StateBefore(state, names, seq, wire_seq, header.t0_wall_ns))
+            self._record(StateBefore(state, names, seq, wire_seq, self.fold.t_ns or header.t0_wall_ns))
         if not self._waiting.has_room(message):
             self._fold_waiting()
         self._waiting.add(message)
@@ -257,8 +262,11 @@ class FollowedSource:
             self._record(Mended(header.wire_seq, header.wire_seq))
 
     def _fold_waiting(self) -> None:
+        is_told = bool(len(self._waiting))
         for fault in _without_second_names(self._waiting.fold_into(self.fold)):
             self._note_fault(fault)
+        if is_told and self.fold.returns is not None:
+            self.readmissions.note(self.fold.returns, self.fold.t_ns)
 
     def _intern(self, batch: Batch, seq: int, received_ns: int, *, is_late: bool) -> Interned | None:
         """None: it cannot be told, and is lost."""
@@ -322,6 +330,8 @@ class FollowedSource:
         self.fold = ResidencyMap(
             self._interning.descriptor, source=self.name, known=known, store_semantics=self._semantics
         )
+        self.fold.returns = ReturnBook()
+        self.readmissions = Readmissions()
         self._missing_parents: set[int] = set()
         self._gaps = []
         self._is_recorded = not self._keeps

@@ -69,12 +69,18 @@ class OrderedStream:
         self.num_bad = 0
         self.num_unplaced = 0
         self.num_refused = 0
+        self._has_received = False
         self._stream = stream
         self._decode = decode
         self._turns = turns
         self._hold_for_replay = hold_for_replay
         self._lanes: dict[Publisher, RankLanes[Delivery]] = {}
         self._first_asks = FirstAsks(stream, turns, stream.askable_lines if asks_at_once else [])
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more may wait to be taken, or was taken and waits for what is missing before it."""
+        return self._has_received or any(lanes.holds_any for lanes in self._lanes.values())
 
     @property
     def origins(self) -> list[Origin]:
@@ -84,7 +90,9 @@ class OrderedStream:
     def next_steps(self, timeout_s: float) -> list[tuple[Origin, Step[Delivery]]]:
         """What is to be done now; waits up to `timeout_s` for something to come. Replay is asked for already."""
         steps: list[tuple[Origin, Step[Delivery]]] = []
-        for item in self._stream.take(timeout_s):
+        items = self._stream.take(timeout_s)
+        self._has_received = bool(items)
+        for item in items:
             steps += self._told(item.publisher, self._receive(item, time.monotonic_ns()))
         now_ns = time.monotonic_ns()
         self._first_asks.advance(now_ns)

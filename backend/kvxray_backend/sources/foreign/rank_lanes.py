@@ -73,6 +73,11 @@ class RankLanes(Generic[T]):
         return list(self._lanes)
 
     @property
+    def holds_any(self) -> bool:
+        """Whether batches wait for others before them."""
+        return any(lane.sequencer.num_held for lane in self._lanes.values())
+
+    @property
     def num_counts(self) -> int:
         """How many of them number their batches by themselves."""
         return len(self._each())
