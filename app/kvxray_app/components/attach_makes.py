@@ -1,6 +1,7 @@
 """What each make of engine must be told so that it tells of its cache, and where it then does.
 
-Words of the attach page. Commands are as the engines' own releases take them; they name ports that their documentation uses.
+Words of the attach page. Commands are as the engines' own releases take them; they name ports that their
+documentation uses.
 """
 
 from __future__ import annotations

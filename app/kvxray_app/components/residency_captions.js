@@ -7,16 +7,16 @@ const NONE = -1;
 
 /**
  * Of a tree layout: `shared`: stretches of blocks that equally many branches follow, [{col, row, wide, span}];
- * `ends`: the last block of every branch, [{col, row}].
+ * `ends`: the last block of every branch, [{col, row, ordinal}]. `ordinals`: the hash of each cell.
  */
-export function captionsOf(layout) {
+export function captionsOf(layout, ordinals) {
   const { col, row, span, parent } = layout;
   const isLast = new Uint8Array(col.length).fill(1);
   for (const above of parent) if (above !== NONE) isLast[above] = 0;
   const ends = [];
   const stretches = new Map(); // by its place of "row span": bands that begin in one row differ in their height
   for (let at = 0; at < col.length; at++) {
-    if (isLast[at]) ends.push({ col: col[at], row: row[at] });
+    if (isLast[at]) ends.push({ col: col[at], row: row[at], ordinal: ordinals[at] });
     if (span[at] < 2) continue;
     const key = `${row[at]} ${span[at]}`;
     const before = stretches.get(key);
@@ -25,6 +25,12 @@ export function captionsOf(layout) {
   }
   const shared = [...stretches.values()].map(({ from, to, ...band }) => ({ col: from, wide: to - from + 1, ...band }));
   return { shared, ends };
+}
+
+/** How many prompts end in a stretch: what several groups of layers or memories hold is one prompt. */
+export function numPrompts({ row, span }, ends) {
+  const here = ends.filter((end) => end.row >= row && end.row < row + span);
+  return new Set(here.map(({ ordinal }) => ordinal)).size;
 }
 
 /** So many tokens or blocks, in words. `blockSize`: tokens, null where blocks are not all of one size. */

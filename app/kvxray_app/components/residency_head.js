@@ -47,7 +47,7 @@ export class ResidencyHead {
     setAttribute(this.dot, "data-phase", { connected: "live", no_stream: "live", waiting: "connecting", joining: "connecting" }[state] ?? state);
     setText(this.phase, stateWords(state, summary, this.words.states));
     const since = summary?.since && state === "connected" ? `heard since ${timeOfDay(summary.since)}` : "";
-    const make = summary?.make;
+    const make = this.words.makes[summary?.make] ?? summary?.make;
     setText(this.about, [summary?.source, make, summary?.descriptor?.model, since].filter(Boolean).join("  ·  "));
     this.#show("epoch", summary?.epoch == null ? NO_DATA : count(summary.epoch));
     this.#show("event", summary?.seq ?? NO_DATA);

@@ -137,6 +137,7 @@ export class ResidencyMap {
     const isEmpty = frame !== null && frame.count === 0;
     setAttribute(this.nothing, "hidden", frame !== null && !isEmpty);
     setAttribute(this.stage.node, "hidden", !frame?.count);
+    if (!frame?.count) setAttribute(this.stage.writing.axis, "hidden", true);
     const [title, words] = this.nothing.children;
     const [says, why] = nothingWords(feed, isEmpty);
     setText(title, says);

@@ -82,7 +82,7 @@ export class ResidencyStage {
     const key = [width, height, devicePixelRatio, blockSize, ...Object.values(part)].join();
     if (this.painted !== look || this.key !== key || this.paintedLayout !== layout) {
       this.painter.paint({ frame, layout, view: part, ...look, palette, width, height });
-      this.writing.draw({ layout, view: part, look, palette, width, height, blockSize });
+      this.writing.draw({ frame, layout, view: part, look, palette, width, height, blockSize });
       Object.assign(this, { painted: look, key, paintedLayout: layout });
     }
     const { hover, cursor } = this;

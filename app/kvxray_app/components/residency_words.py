@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kvxray_app.components.fleet import MAKES
+
 
 @dataclass(frozen=True, slots=True)
 class TileWords:
@@ -127,5 +129,6 @@ def residency_words() -> dict[str, Any]:
         "tiles": [asdict(tile) for tile in TILES],
         "states": STATES,
         "health": HEALTH,
+        "makes": MAKES,
         "attach": HOW_TO_ATTACH_EVENTS,
     }

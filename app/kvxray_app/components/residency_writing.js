@@ -1,12 +1,13 @@
-// Writes into the tree of prefixes where there is room: "shared by 7" across what seven branches share, and behind each
+// Writes into the tree of prefixes where there is room: "shared by 7" across what seven prompts share, and behind each
 // chain how long it is. Above it stands how deep in a prompt one is.
 
 import { el, reconcile, setAttribute, setStyle, setText } from "./elements.js";
 import { count } from "./format.js";
-import { captionsOf, depthMarks, lengthWords } from "./residency_captions.js";
+import { captionsOf, depthMarks, lengthWords, numPrompts } from "./residency_captions.js";
 
 const FONT = "11.5px";
 const LEAST_HIGH = 14; // CSS pixels, below which there is no room for words
+const LEAST_WIDE = 70;
 const MOST_CELLS = 20_000; // of larger trees no part has room for words unless it is much enlarged
 const BESIDE = 8;
 const DEPTHS_APART = 74;
@@ -21,13 +22,13 @@ export class ResidencyWriting {
     this.layout = null;
   }
 
-  /** `scene`: {layout, view, look, palette, width, height, blockSize}. */
+  /** `scene`: {frame, layout, view, look, palette, width, height, blockSize}. */
   draw(scene) {
     this.#drawAxis(scene);
     this.#clear(scene);
     const { layout, view } = scene;
     if (layout.kind !== "tree" || layout.col.length > MOST_CELLS) return;
-    if (this.layout !== layout) Object.assign(this, { layout, captions: captionsOf(layout) });
+    if (this.layout !== layout) Object.assign(this, { layout, captions: captionsOf(layout, scene.frame.ordinal) });
     this.context.font = `${FONT} ${getComputedStyle(this.canvas).fontFamily}`;
     this.context.textBaseline = "middle";
     const { shared, ends } = this.captions;
@@ -45,12 +46,15 @@ export class ResidencyWriting {
   }
 
   // In the middle of what of the band is in sight, if it fits there.
-  #writeShared({ layout, view, look, width, height }, { col, row, wide, span }) {
+  #writeShared({ layout, view, look, width, height }, band) {
+    const { col, row, wide, span } = band;
     const [left, right] = seen(col * view.w - view.x, wide * view.w, width);
     const [top, bottom] = seen(row * view.h - view.y, span * view.h, height);
-    const words = `shared by ${count(span)}`;
+    if (right - left < LEAST_WIDE || bottom - top < LEAST_HIGH) return;
+    const number = numPrompts(band, this.captions.ends);
+    const words = `shared by ${count(number)}`;
     const room = this.context.measureText(words).width + 2 * BESIDE;
-    if (right - left < room || bottom - top < LEAST_HIGH) return;
+    if (right - left < room || number < 2) return;
     const at = layout.at(Math.floor(((left + right) / 2 + view.x) / view.w), row);
     if (at === null) return;
     const under = rgbOfPixel(look.pixels[look.classes[at]]);
