@@ -105,6 +105,14 @@ def test_a_token_of_another_request_is_no_progress() -> None:
     assert len(engine.tell()) == 1
 
 
+def test_a_step_that_yields_no_token_is_no_progress() -> None:
+    engine = Engine()
+    engine.preempt("slow", times=2)
+    engine.story.begin().ops(Kind.TokensGenerated, [engine.story.of("slow")], [0], [0])
+    engine.preempt("slow")
+    assert len(engine.tell()) == 1
+
+
 def test_the_order_within_one_message_counts() -> None:
     engine = Engine()
     engine.preempt("slow", times=2)

@@ -228,6 +228,7 @@ _ANSWERS: dict[str, Callable[[World], Any]] = {
     "resident_by_group": _by_group,
     "reachable": _reachable,
     "reuses": _reuses,
+    "readmissions": lambda world: sum(source.readmissions.num for source in world.sources),
     "confidence": _confidence,
     "mode": _is_shared,
     "diagnosis": _diagnosis,

@@ -10,7 +10,7 @@ from tests.conformance.hashes import spelled
 _HASH_LISTS = {"resident", "resident_certain", "resident_maybe", "reachable"}
 _HASH_ARGUMENTS = {
     "orphan_parent", "store_on_missing_parent", "duplicate_store", "remove_unknown", "unreachable_resident",
-    "hash_namespace_collision",
+    "hash_namespace_collision", "thrash",
 }  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from kvxray_engine.stream.residency_descriptor import (
 from kvxray_engine.stream.residency_faults import FaultBook, ResidencyFault
 from kvxray_engine.stream.residency_hashes import unpadded
 from kvxray_engine.stream.residency_names import NamesTold
+from kvxray_engine.stream.residency_returns import ReturnBook
 from kvxray_engine.stream.residency_rows import Bools
 from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, Descriptor
 
@@ -67,6 +68,7 @@ class ResidencyState:
     """Of one source in one epoch. `entries`: one row a hash and place (key: ordinal << 16 | place); `hashes`: one row a
     hash that was mentioned. `known_media`: by index, 1 where everything on that medium was told; `[ALL_MEDIA]`: also
     on those that the source has not described yet. `group_sizes`: index of the block size that each group tells.
+    `returns`: what came back, for who gave it a book to note that in; it is no part of the state.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class ResidencyState:
         self.names = NamesTold()
         self.generation_size = generation_size
         self.generation = 0
+        self.returns: ReturnBook | None = None
         self._faults = FaultBook()
 
     def copy(self) -> Self:
@@ -105,6 +108,7 @@ class ResidencyState:
         made = copy(self)
         made.entries, made.hashes, made.hash_table = self.entries.copy(), self.hashes.copy(), self.hash_table.copy()
         made.names, made._faults = self.names.copy(), self._faults.copy()
+        made.returns = self.returns.copy() if self.returns is not None else None
         for name in ("kind_totals", "known_media", "group_sizes"):
             setattr(made, name, getattr(self, name).copy())
         return made

@@ -214,7 +214,8 @@ def test_a_recording_of_a_real_engine_breaks_no_law(path) -> None:
         session.feed(path.name, TOPIC, seq, payload, seq)
     session.finish()
     session.check_integrity()
-    assert {finding.kind for finding in session.findings()} <= {"sparse_group", "unreachable_resident"}
+    # Where the pool is too small for what runs, blocks are thrown away too early, which no law forbids.
+    assert {finding.kind for finding in session.findings()} <= {"sparse_group", "unreachable_resident", "thrash"}
     assert all(source.confidence == "exact" for source in session.sources)
 
 
