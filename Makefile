@@ -1,4 +1,5 @@
 # make demo   set everything up and run the demo: a real model, its cache, the dashboard at http://127.0.0.1:8501
+# make observe ARGS='--vllm tcp://host:5557'   set up the page alone (no torch) and watch an engine that you have
 # make test   set everything up and run every test; WORKERS=2 on two cores
 # make check  format, lint, types, import rules
 # make kernels  compile every Triton kernel for GPUs that are not here, with two versions of Triton
@@ -16,10 +17,13 @@ OLDEST_TRITON_DIR := $(VENV)/triton-$(OLDEST_TRITON)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test check kernels format clean
+.PHONY: demo observe test check kernels format clean
 
 demo: $(VENV)/.demo-ready
 	@$(BIN)/kvxray demo $(ARGS)
+
+observe: $(VENV)/.page-ready
+	@$(BIN)/kvxray observe $(ARGS)
 
 # A file's tests stay together and in their order: they share what is dear, and some tell of those before them.
 test: $(VENV)/.dev-ready
@@ -48,6 +52,11 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 # pip's own output is kept quiet: a first set-up fetches a few hundred megabytes (torch is most of it).
+$(VENV)/.page-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Setting up $(VENV) for the page: a minute or two."
+	$(PIP) install --quiet --constraint constraints.txt --editable '.[dashboard]'
+	@touch $@
+
 $(VENV)/.demo-ready: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Setting up $(VENV): the first time takes a few minutes."
 	$(PIP) install --quiet --upgrade --constraint constraints.txt pip
