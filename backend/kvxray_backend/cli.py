@@ -26,6 +26,7 @@ COMMANDS: Final = (
     "model",
     "storage",
     "doctor",
+    "alerts",
     "bench",
     "calc",
 )
