@@ -149,6 +149,7 @@ class EventLog:
     ) -> bool:
         """Messages wire_seq0..wire_seq1, events seq0..seq1 (None = not known) are missing: the cursor moves past."""
         assert wire_seq0 <= wire_seq1, "a gap holds at least one message"
+        assert max(wire_seq1, seq1 or 0) < 1 << 63, "no database has room for such a number"
         with self._changed:
             if not self._offer_record(Gap(key, wire_seq0, wire_seq1, seq0, seq1, wall_ns, reason)):
                 return False

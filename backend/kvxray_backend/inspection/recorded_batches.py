@@ -18,7 +18,7 @@ from kvxray_engine.stream.residency_state import StoreSemantics
 from kvxray_backend.inspection.dialect import Encoding, encodings_of
 from kvxray_backend.inspection.recorded_formats import NAMES, Format, format_of
 from kvxray_backend.inspection.recorded_lines import RecordedLines
-from kvxray_backend.sources.foreign.caps import BadBatch
+from kvxray_backend.sources.foreign.caps import MAX_SEQ, BadBatch
 from kvxray_backend.sources.foreign.dynamo_jsonl import DynamoEvents
 from kvxray_backend.sources.foreign.event_batches import decode_batch
 from kvxray_backend.sources.foreign.json_events import MAX_LIST_BYTES
@@ -155,7 +155,7 @@ def _step(case: _Case, line: int, step: dict[str, Any]) -> Recorded | None:
         payload = msgspec.msgpack.encode([told.ts, told.ev, told.rank])
     except (msgspec.MsgspecError, RecursionError, OverflowError):
         return None
-    if not 0 <= told.seq < 1 << 42:
+    if not 0 <= told.seq < MAX_SEQ:
         return None
     batch, encodings = _decoded(payload)
     return Recorded(

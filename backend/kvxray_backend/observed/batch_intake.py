@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from kvxray_backend.sources.foreign.batch_sequencer import BatchSequencer
 from kvxray_backend.sources.foreign.batch_steps import AskReplay, Step
+from kvxray_backend.sources.foreign.caps import MAX_SEQ
 from kvxray_backend.sources.foreign.hand_over import Heard, Publisher
 from kvxray_backend.sources.foreign.ordered_stream import MAX_ORIGINS, Delivery, Origin, rank_of
 from kvxray_backend.sources.foreign.rank_lanes import Rank, RankLanes
 from kvxray_backend.sources.foreign.told import Batch
 
 Steps = list[tuple[Origin, Step[Delivery]]]
-MAX_SEQ: Final = 1 << 42
 
 
 class BatchIntake:

@@ -378,6 +378,15 @@ def test_an_answer_whose_empty_delimiter_was_taken_away_is_understood() -> None:
     assert read_reply([b"\xff" * 8, b""]) == End()
 
 
+@pytest.mark.parametrize("seq", [1 << 42, 1 << 62, (1 << 64) - 2])
+def test_numbers_that_no_engine_comes_to_are_refused(seq: int) -> None:
+    number = seq.to_bytes(8, "big")
+    with pytest.raises(BadFrames, match="no engine"):
+        read_live([b"t", number, b"payload"])
+    with pytest.raises(BadFrames, match="no engine"):
+        read_reply([b"", number, b"payload"])
+
+
 def test_the_frames_that_vllm_sends_are_understood() -> None:
     capture = json.loads((DATA / "vllm_zmq_capture.json").read_text())
     topic = capture["topic"].encode()

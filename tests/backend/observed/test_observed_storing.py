@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 from kvxray_engine.stream.schema import Kind
 from kvxray_storage import history
 from kvxray_storage.database import Database
@@ -161,3 +162,19 @@ def removing(seq: int, number: int) -> bytes:
     """The hash that batch `number` told is gone."""
     gone = {"type": "BlockRemoved", "block_hashes": [number + 1], "medium": "GPU"}
     return msgspec.msgpack.encode([1.0e9 + seq, [gone], 0])
+
+
+@pytest.mark.parametrize("seq", [(1 << 42) - 1, 1 << 42, (1 << 64) - 2])
+def test_a_number_far_ahead_costs_a_gap_and_never_the_event_log(tmp_path: Path, seq: int) -> None:
+    with stored_in(tmp_path) as (database, log):
+        with EngineRig() as rig, watching(database, log, spec_of(rig)) as engine:
+            rig.wait_for_subscriber()
+            rig.publish(2)
+            until(lambda: num_cached(engine) == 2)
+            rig.send(rig.topic, seq.to_bytes(8, "big"), payload_of(2))
+            rig.publish(payloads=[payload_of(number) for number in (3, 4)])
+            until(lambda: num_cached(engine) >= 3)
+        assert log.flush(60)
+        assert log.failed is None
+        gaps = [gap for row in history.epochs(database, "e") for gap in history.gaps(database, row.key, 10)]
+        assert bool(gaps) == (seq < 1 << 42)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+MAX_SEQ: Final = 1 << 42
+"""Batches are numbered below it: their events, counted by the million a batch, fit 63 bits. None comes so far."""
 MAX_PAYLOAD_BYTES: Final = 16 << 20
 MAX_STRICT_BYTES: Final = 1 << 20
 """Up to here a payload is decoded in one go: at worst (hashes of one byte) it costs 66 times its size."""

@@ -31,7 +31,7 @@ from kvxray_engine.stream.schema import (
     Name,
 )
 
-from kvxray_backend.sources.foreign.caps import BadBatch
+from kvxray_backend.sources.foreign.caps import MAX_SEQ, BadBatch
 from kvxray_backend.sources.foreign.described import Described, described_by
 from kvxray_backend.sources.foreign.hash_ordinals import HashOrdinals
 from kvxray_backend.sources.foreign.told import Batch, Cleared, Created, Hash, Moved, Removed, Stored, Told
@@ -114,7 +114,7 @@ class Interning:
         return Interned(self._message(body, wire_seq, t0_ns, descriptor), tuple(body.token_digests))
 
     def _check(self, batch: Batch, wire_seq: int, described: Described) -> None:
-        if not 0 <= wire_seq < 1 << 42:
+        if not 0 <= wire_seq < MAX_SEQ:
             raise BadBatch(f"The batch has the number {wire_seq}, which is out of range.")
         if batch.ts is not None and not 0 <= batch.ts < _MAX_TS:
             raise BadBatch(f"The batch has the time {batch.ts}, which no clock shows.")

@@ -13,7 +13,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from kvxray_backend.sources.foreign.caps import MAX_PAYLOAD_BYTES
+from kvxray_backend.sources.foreign.caps import MAX_PAYLOAD_BYTES, MAX_SEQ
 
 MAX_TOPIC_BYTES: Final = 1024
 MAX_FRAMES: Final = 4
@@ -51,7 +51,7 @@ def read_live(frames: list[bytes]) -> Told:
     told = _told(frames[0], frames[1], frames[2])
     if told.seq == END_SEQ:
         raise BadFrames("A batch has the number that ends a replay.")
-    return told
+    return _in_range(told)
 
 
 def read_reply(frames: list[bytes]) -> Told | End:
@@ -65,7 +65,13 @@ def read_reply(frames: list[bytes]) -> Told | End:
             told = _told(topic, seq, payload)
         case _:
             raise BadFrames(f"An answer of the replay socket has {len(frames)} frames of a shape that is not known.")
-    return End() if told.seq == END_SEQ else told
+    return End() if told.seq == END_SEQ else _in_range(told)
+
+
+def _in_range(told: Told) -> Told:
+    if told.seq >= MAX_SEQ:
+        raise BadFrames("A batch has a number that no engine comes to.")
+    return told
 
 
 def _told(topic: bytes | None, seq: bytes, payload: bytes) -> Told:
