@@ -65,7 +65,9 @@ def not_told() -> dict[str, Figure]:
 def _figure(book: Telling, made: _Made, *, is_old: bool) -> Figure:
     if not any(book.is_told(name) for name in made.of):
         return Figure(value=None, unit=made.unit, certainty="not_observable")
-    return Figure(value=None if is_old else made.read(book), unit=made.unit, certainty="derived")
+    value = None if is_old else made.read(book)
+    # Of what is counted here nothing can be below 0: a finding says that it was told so, and it is no figure.
+    return Figure(value=None if value is None or value < 0 else value, unit=made.unit, certainty="derived")
 
 
 def _stands(signal: str, part: str | None = None) -> _Made:

@@ -108,3 +108,8 @@ def test_a_real_server_tells_most_of_it():
     known = {name for name, figure in told.items() if figure.certainty == "derived"}
     assert {"used", "ttft_p50_s", "itl_p99_s", "queue_p50_s", "running", "waiting_for_capacity", "hit_rate"} <= known
     assert "affinity_lost" not in known
+
+
+def test_what_is_told_to_be_below_0_is_no_figure():
+    told = figures(watch_of("vllm:num_requests_waiting -5\nvllm:num_requests_running 1\n"))
+    assert (told["waiting"].value, told["waiting"].certainty, told["running"].value) == (None, "derived", 1.0)
