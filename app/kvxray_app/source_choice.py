@@ -1,4 +1,6 @@
-"""Which source a page shows: the only one, or the one chosen in the page's switch and kept in its address."""
+"""Which source a page shows: the only one, or the one chosen in the page's switch, which its address and the
+next page keep.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +27,34 @@ def lay_out_chosen(lay_out: Callable[[Shown], None]) -> None:
     if name is None:
         no_engine()
         return
-    lay_out(Shown.of(next(entry for entry in sources if entry["source"] == name)))
+    shown = next(entry for entry in sources if entry["source"] == name)
+    lay_out(Shown.of(shown, is_one_of_many=len(sources) > 1))
 
 
+KEPT = "kept-source"
 SWITCHED = 6
 """More sources than that are a list to search, not a row of buttons."""
+
+
+def wanted_source() -> str | None:
+    """The source of the address, else the one that was looked at last, on whichever page."""
+    wanted: str | None = st.query_params.get("source") or st.session_state.get(KEPT)
+    if wanted:
+        st.session_state[KEPT] = wanted
+    return wanted
 
 
 def choose_source(sources: list[dict[str, Any]]) -> str | None:
     """The name of the source to show; draws a switch only when there is a choice. None: there is none yet."""
     names = [entry["source"] for entry in sources]
-    wanted = st.query_params.get("source")
+    wanted = wanted_source()
     current = wanted if wanted in names else next(iter(names), None)
     if len(names) < 2:
         return current
     chosen = _switch(names, current)
-    if chosen and chosen != wanted:
-        st.query_params["source"] = chosen
+    if chosen and chosen != current:
+        # Only what the reader chose is a step of its own: an address written at every arrival would catch "back".
+        st.query_params["source"] = st.session_state[KEPT] = chosen
     return chosen or current
 
 

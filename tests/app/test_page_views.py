@@ -11,6 +11,7 @@ from kvxray_app import client as client_module
 from kvxray_app.client import BackendError
 from kvxray_app.formats import moment, span, zone_offset
 from kvxray_app.markup import definitions, plain
+from kvxray_app.source_choice import KEPT
 from streamlit.testing.v1 import AppTest
 
 
@@ -173,6 +174,23 @@ def test_switch_appears_only_when_there_is_a_choice_of_sources(backend: Answerin
     assert page.segmented_control[0].value == "demo"
     page.segmented_control[0].set_value("other").run()
     assert page.query_params["source"] in ("other", ["other"])
+
+
+def test_the_source_goes_along_from_page_to_page_and_the_address_is_written_by_a_choice_alone(
+    backend: AnsweringBackend,
+) -> None:
+    backend.names = ["demo", "other"]
+    page = history_page()
+    assert "source" not in page.query_params, "a page that writes its address on arrival catches whoever goes back"
+    elsewhere = AppTest.from_function(_timelines, default_timeout=90)
+    elsewhere.session_state[KEPT] = "other"
+    assert elsewhere.run().segmented_control[0].value == "other"
+
+
+def _timelines() -> None:
+    from kvxray_app.views.timelines import timelines_page
+
+    timelines_page()
 
 
 def test_guide_draws_itself() -> None:

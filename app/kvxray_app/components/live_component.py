@@ -45,17 +45,21 @@ class Shown:
     home: str | None = None
     kind: str = "blocks"
     engine: str | None = None
+    is_one_of_many: bool = False
 
     @classmethod
-    def of(cls, source: dict[str, Any]) -> Self:
-        """From an entry of /api/sources; one that is read from a file has no present."""
+    def of(cls, source: dict[str, Any], *, is_one_of_many: bool = False) -> Self:
+        """From an entry of /api/sources; one that is read from a file has no present. Of one of many the address says
+        which it is.
+        """
         home = source.get("last_seq") if source.get("state") == "past" else None
-        return cls(source["source"], home, source.get("kind", "blocks"), source.get("engine"))
+        return cls(source["source"], home, source.get("kind", "blocks"), source.get("engine"), is_one_of_many)
 
 
 def mount_live(name: str, shown: Shown, *, key: str, **data: Any) -> None:
     """Put the live component `name` here."""
-    payload = {"source": shown.source, "home": shown.home, "palettes": palettes(), "words": glossary(), **data}
+    address = {"source": shown.source, "home": shown.home, "is_one_of_many": shown.is_one_of_many}
+    payload = {**address, "palettes": palettes(), "words": glossary(), **data}
     _renderer(name)(key=key, data=payload)
 
 

@@ -13,6 +13,7 @@ const instances = new WeakMap();
 export function defineComponent(name, create) {
   return (component) => {
     const root = component.parentElement;
+    nameSource(component.data);
     let instance = instances.get(root);
     if (instance && instance.name !== name) {
       instance.handle.destroy();
@@ -31,4 +32,13 @@ export function defineComponent(name, create) {
       instance.handle.destroy();
     };
   };
+}
+
+// Which of many is shown belongs into the address, so that it can be handed on; but not as a step of its own, which would
+// catch whoever goes back.
+function nameSource({ source, is_one_of_many: isOneOfMany } = {}) {
+  const url = new URL(location.href);
+  if (!isOneOfMany || url.searchParams.has("source")) return;
+  url.searchParams.set("source", source);
+  history.replaceState(history.state, "", url);
 }

@@ -5,11 +5,10 @@ One component draws all of it and keeps it up to date; this script runs once a v
 
 from __future__ import annotations
 
-import streamlit as st
-
 from kvxray_app.client import BackendError, client
 from kvxray_app.components.overview import overview_screen
 from kvxray_app.empty_state import no_engine
+from kvxray_app.source_choice import wanted_source
 
 
 def overview() -> None:
@@ -22,4 +21,4 @@ def overview() -> None:
     if not sources:
         no_engine()
         return
-    overview_screen(st.query_params.get("source"))
+    overview_screen(wanted_source())
