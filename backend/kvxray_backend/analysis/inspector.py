@@ -14,6 +14,7 @@ from kvxray_engine.stream.block_map import Fault
 from kvxray_engine.stream.codec import Message
 from kvxray_engine.stream.schema import Totals
 
+from kvxray_backend.analysis.admission import stuck_finding
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.findings_book import FindingsBook
 from kvxray_backend.analysis.leaks import find_leaks, holder_of
@@ -40,7 +41,7 @@ AUDIT_EVERY_NS: Final = 1_000_000_000
 MAX_FAULTS_TOLD: Final = 100
 
 # They are about what one life of the engine holds, and over with it.
-_OF_AN_EPOCH: Final = ("leak", "gap", "no_snapshot", "audit", "preemption_loop")
+_OF_AN_EPOCH: Final = ("leak", "gap", "no_snapshot", "audit", "preemption_loop", "admission_stuck")
 # What a snapshot makes good.
 _UNTIL_EXACT: Final = ("gap", "no_snapshot", "audit")
 
@@ -158,7 +159,7 @@ class Inspector:
         self._look_at_storage()
         with self._live.lock:
             self._look_for_leaks()
-            self._look_for_loops()
+            self._look_at_requests()
             if now_ns - self._audited_ns >= AUDIT_EVERY_NS:
                 self._audited_ns = now_ns
                 self._audit()
@@ -179,12 +180,14 @@ class Inspector:
         self._book.reconcile("leak", found, place.t_ns, is_all=block_map.holders_known)
         self._live.mark_leaks(leaks)
 
-    def _look_for_loops(self) -> None:
-        if self._live.block_map is None:
+    def _look_at_requests(self) -> None:
+        block_map, place = self._live.block_map, self._place()
+        if block_map is None:
             return
-        place = self._place()
-        found = loop_findings(place, self._live.block_map.requests, self._preemptions.loops())
-        self._book.reconcile("preemption_loop", found, place.t_ns)
+        loops = loop_findings(place, block_map.requests, self._preemptions.loops())
+        self._book.reconcile("preemption_loop", loops, place.t_ns)
+        stuck = stuck_finding(place, block_map, self._live.engine_time)
+        self._book.reconcile("admission_stuck", [stuck] if stuck else [], place.t_ns)
 
     def _leaking(self, epoch: int) -> set[int]:
         """Holders with an open leak."""
