@@ -43,7 +43,7 @@ STREAM: Final[tuple[Rule, ...]] = (
     Rule(
         "EventsUnreadable",
         "warning",
-        Found(("malformed", "unknown_or_partial_event"), least="warning", within_s=10 * MINUTE),
+        Found(("unknown_or_partial_event",), least="warning", within_s=10 * MINUTE),
         for_s=0,
         keep_firing_s=10 * MINUTE,
         served_by=("events", "blocks"),
@@ -52,7 +52,8 @@ STREAM: Final[tuple[Rule, ...]] = (
             "Ask whether the engine was upgraded: the finding names the events and fields.",
             "Record a minute of it (`kvxray record`) and report it.",
         ),
-        trap="One stray message at a port that something scans is counted, and is no reason to be woken.",
+        trap="A stray message at a port that something scans is no message of the engine: it is counted, and no reason "
+        "to be woken. Fields that are new do no harm.",
     ),
     Rule(
         "EventsDropped",
@@ -96,6 +97,50 @@ BLOCKS: Final[tuple[Rule, ...]] = (
         ),
         trap="Blocks of an ended request that others share are no leak, neither are leases before their deadline, nor "
         "the moment between a request's end and the freeing of its blocks.",
+    ),
+    Rule(
+        "EvictionRegret",
+        "warning",
+        Found(("thrash",)),
+        for_s=10 * MINUTE,
+        keep_firing_s=5 * MINUTE,
+        served_by=("events",),
+        sentence="What is evicted is stored again within a minute, again and again: what is in use does not fit.",
+        do=(
+            "Open the finding: which blocks return, how often, and what they cost.",
+            "Make more room, or send the sessions that share a beginning to one engine.",
+            "Admit fewer requests at once: a long one in between pushes out what the next one needs.",
+        ),
+        trap="Evictions alone are the work of a full cache: most of what goes is never asked for again.",
+    ),
+    Rule(
+        "RequestNeverGetsOn",
+        "warning",
+        Found(("preemption_loop",)),
+        for_s=0,
+        keep_firing_s=5 * MINUTE,
+        served_by=("blocks",),
+        sentence="A request is preempted again and again without a token in between.",
+        do=(
+            "Open the finding: which request, and who got its blocks.",
+            "Admit less at once, or bound the length of prompts: this one may need more than ever is free.",
+            "See whether priorities starve it.",
+        ),
+        trap="Preemptions as such are normal under load; what counts is whether the request got on in between.",
+    ),
+    Rule(
+        "AdmissionStuck",
+        "critical",
+        Found(("admission_stuck",)),
+        for_s=0,
+        served_by=("blocks",),
+        sentence="Requests wait and nothing runs, though the engine lives.",
+        do=(
+            "Open the finding: whether blocks are what is missing, and who holds them.",
+            "Take stacks of the engine (`py-spy dump --pid …`) before a restart destroys them.",
+            "See LeakNamed: blocks held by requests that ended are the usual reason.",
+        ),
+        trap="A queue while others run is load, not a fault.",
     ),
     Rule(
         "AuditResidual",

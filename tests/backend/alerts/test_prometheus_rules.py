@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from kvxray_backend.metrics.signals import metric_kinds
 from tests.backend.alerts.prometheus_cases import CASES
 from tests.backend.alerts.promtool import run_promtool
 
+DATA = CASES.parents[1]
 FILE = rule_file(RULES.values())
 
 
@@ -70,6 +72,20 @@ def test_every_metric_in_it_is_one_that_a_make_tells():
         kind = kinds.get(re.sub(r"_(total|count|sum)$", "", known)) or kinds.get(known)
         assert kind, f"{name} is no metric of any signal"
         assert (kind == "counter") == (name.endswith("_total") and kinds.get(known) is None), name
+
+
+def test_names_of_a_recorded_server_are_spelled_as_it_spells_them():
+    page = gzip.decompress((DATA / "metrics" / "server-vllm-0.32.0.metrics.txt.gz").read_bytes()).decode()
+    told = set(re.findall(r"^vllm:\w+", page, re.M))
+    asked = {
+        "vllm:num_preemptions_total", "vllm:request_success_total", "vllm:prefix_cache_hits_total",
+        "vllm:prefix_cache_queries_total", "vllm:num_requests_running", "vllm:num_requests_waiting",
+        "vllm:num_requests_waiting_by_reason", "vllm:kv_cache_usage_perc", "vllm:iteration_tokens_total_count",
+        "vllm:external_prefix_cache_hits_total", "vllm:request_prefill_time_seconds_sum",
+        "vllm:request_prefill_kv_computed_tokens_sum", "vllm:engine_sleep_state",
+    }  # fmt: skip
+    assert asked <= told
+    assert asked <= set(re.findall(r"vllm:\w+", FILE))
 
 
 def test_rules_that_need_events_are_named_and_not_in_it():
