@@ -16,34 +16,37 @@ FROZEN_S: Final = 10.0
 
 
 class FaultyPublisher(Publisher):
-    """`frozen_s`: for how long it stands still, heartbeats and answers included; then it goes on where it was."""
+    """`frozen_s`: for how long it stands still, heartbeats and answers included; then it goes on where it was.
+
+    `loses`, `reorders`, `repeats`, `freezes`: the dice of each fault, where it was asked for.
+    """
 
     def __init__(self, faults: Iterable[Fault], *args: Any, frozen_s: float = FROZEN_S, **options: Any) -> None:
         super().__init__(*args, **options)
         self.frozen_s = frozen_s
         faults = tuple(faults)
-        self._loses = dice_of(faults, "lost-messages")
-        self._reorders = dice_of(faults, "reordered-messages")
-        self._repeats = dice_of(faults, "duplicated-messages")
-        self._freezes = dice_of(faults, "frozen-publisher")
+        self.loses = dice_of(faults, "lost-messages")
+        self.reorders = dice_of(faults, "reordered-messages")
+        self.repeats = dice_of(faults, "duplicated-messages")
+        self.freezes = dice_of(faults, "frozen-publisher")
         self._held_back: bytes | None = None
 
     def _send(self, recorded: RecordedMessage) -> None:
-        if self._freezes is not None and self._freezes.falls():
+        if self.freezes is not None and self.freezes.falls():
             self._stopping.wait(self.frozen_s)
         super()._send(recorded)
 
     def _emit(self, wire_seq: int, payload: bytes) -> None:
-        if self._loses is None or not self._loses.falls():
+        if self.loses is None or not self.loses.falls():
             super()._emit(wire_seq, payload)
 
     def _publish(self, payload: bytes) -> None:
         before, self._held_back = self._held_back, None
-        if before is None and self._reorders is not None and self._reorders.falls():
+        if before is None and self.reorders is not None and self.reorders.falls():
             self._held_back = payload
             return
         super()._publish(payload)
-        if self._repeats is not None and self._repeats.falls():
+        if self.repeats is not None and self.repeats.falls():
             super()._publish(payload)
         if before is not None:
             super()._publish(before)
