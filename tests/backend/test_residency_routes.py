@@ -275,3 +275,19 @@ def test_an_engine_without_events_is_known_by_its_metrics_alone(tmp_path: Path) 
     assert (line["kind"], line["removable"]) == ("metrics", True)
     assert map_answer.status_code == 409
     assert panels["cached_set"]["certainty"] == "not_observable"
+
+
+def test_overview_fleet_and_residency_tell_the_same(tmp_path: Path) -> None:
+    """Of an engine that rests: what moves with the clock is left out."""
+    with web_serving(text(PAGE)) as web, watched(tmp_path, *CHAINS, metrics=f"{web.url}/metrics", every_s=1.0) as http:
+        until(lambda: http.get("/api/overview").json()["engines"][0]["figures"]["used"]["value"] is not None)
+        until(lambda: http.get("/api/residency").json()["figures"]["usage"]["value"] is not None)
+        until(lambda: _healthy(http))
+        told = http.get("/api/residency").json()["figures"]
+        (engine,) = http.get("/api/overview").json()["engines"]
+        (line,) = http.get("/api/engines").json()["engines"]
+    moves = {name for name in told if name.endswith("_s")}
+    for name in told.keys() - moves:
+        assert line["figures"].get(name, told[name]) == told[name], name
+        same = engine["figures"].get({"usage": "used"}.get(name, name))
+        assert same == told[name] or (same is None and name in ("chains", "longest_chain")), name

@@ -52,6 +52,7 @@ UNITS: Final[Mapping[str, Unit]] = {
     "chains": "references",
     "longest_chain": "blocks",
 }
+OF_CHAINS: Final = ("chains", "longest_chain")
 FROM_METRICS: Final[Mapping[str, str]] = {
     "usage": "used",
     "hit_rate": "hit_rate",
@@ -69,8 +70,10 @@ _UNTOLD: Final = {name: Figure(value=None, unit=unit, certainty="not_observable"
 def residency_figures(
     moment: ForeignMoment, signals: Mapping[str, Figure], *, with_chains: bool = True
 ) -> dict[str, Figure]:
-    """signals: what metrics tell, by the names of the overview. with_chains: theirs cost more than all others."""
-    figures = dict(_UNTOLD)
+    """signals: what metrics tell, by the names of the overview. with_chains: theirs cost more than all others; without
+    they are left out, since they can be known.
+    """
+    figures = {name: figure for name, figure in _UNTOLD.items() if with_chains or name not in OF_CHAINS}
     if moment.picture is not None:
         columns = moment.picture.columns
         figures |= _of_cached(moment, columns) | _of_window(moment, columns)
