@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from kvxray_backend.sources.foreign.applied_batches import KEPT_DIGESTS
 from kvxray_backend.sources.foreign.batch_sequencer import (
+    LATE_FOR_NS,
     MAX_HOLD_BYTES,
     MAX_HOLD_NS,
     BatchSequencer,
@@ -174,6 +175,29 @@ def test_what_an_earlier_life_sent_comes_too_late_after_a_restart() -> None:
     sequencer = following(0, 1, 2)
     offer(sequencer, made(0, ts=9.0, life=1))
     assert offer(sequencer, made(3, ts=3.0)) == [Late(3, False)]
+
+
+def test_an_engine_that_began_anew_with_its_clock_set_back_is_followed_after_a_while() -> None:
+    sequencer = following(*range(100))
+    steps: list = []
+    for seq in range(30):
+        batch = made(seq, ts=-1000.0 + seq, life=1)
+        steps += offer(sequencer, batch, now_ns=seq * LATE_FOR_NS // 20)
+        sequencer.check_integrity()
+    (restart,) = [step for step in steps if isinstance(step, Restarted)]
+    assert restart.seq == 20
+    assert applied(steps) == [*range(20, 30)]
+
+
+def test_stragglers_among_what_is_followed_never_are_a_restart() -> None:
+    sequencer = following(0, 1, 2)
+    steps = offer(sequencer, made(0, ts=100.0, life=1))
+    for seq in range(1, 60):
+        now_ns = seq * LATE_FOR_NS // 10
+        steps += offer(sequencer, made(seq, ts=100.0 + seq, life=1), now_ns=now_ns)
+        steps += offer(sequencer, made(seq + 2, ts=2.0 + seq / 100), now_ns=now_ns)
+    assert len([step for step in steps if isinstance(step, Restarted)]) == 1
+    assert applied(steps) == [*range(60)]
 
 
 def test_joining_midstream_asks_for_the_beginning_and_says_where_the_stream_is_known_from() -> None:

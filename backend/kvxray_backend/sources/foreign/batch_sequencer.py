@@ -6,6 +6,7 @@ its payload:
     applied already, same digest       a duplicate
     applied already, other digest      a restart; of an earlier life where its time is older
     never applied, its turn is over    late where its time is older than the newest applied, else a restart
+    twenty late ones in a row, for 5 s a restart with the clock set back: stragglers come among others
     behind a hole                      held, at most 2 s without progress and 64 MB, while replay is asked for the rest
 
 Replay is asked from the last batch applied on, not from the first one missing: the digest of that one proves that it is
@@ -36,6 +37,9 @@ from kvxray_backend.sources.foreign.seq_ranges import SeqRanges
 
 MAX_HOLD_NS: Final = 2_000_000_000
 MAX_HOLD_BYTES: Final = 64 << 20
+# Stragglers of an earlier life are few, soon over, and come among those of the present one.
+LATE_IN_A_ROW: Final = 20
+LATE_FOR_NS: Final = 5_000_000_000
 
 
 @dataclass(slots=True)
@@ -48,6 +52,15 @@ class _Attempt:
     upto: int
     heard_ns: int
     has_helped: bool = False
+
+
+@dataclass(slots=True)
+class _LateRun:
+    """Batches that seem to be of an earlier life, one after the other, with none of the present one among them."""
+
+    next_seq: int
+    since_ns: int
+    num: int = 0
 
 
 class BatchSequencer(Generic[T]):
@@ -74,6 +87,7 @@ class BatchSequencer(Generic[T]):
         self._want: int | None = None
         self._asked_upto = -1
         self._has_asked_to_join = False
+        self._late_run = _LateRun(0, 0)
 
     @property
     def num_held(self) -> int:
@@ -159,7 +173,7 @@ class BatchSequencer(Generic[T]):
     def _place(self, steps: list[Step[T]], seq: int, held: Held[T], *, is_replayed: bool) -> None:
         ts = held.batch.ts
         if self._earlier is not None and self._earlier.told(seq, ts, held.heard_ns):
-            steps.append(Late(seq, is_placed=False))
+            self._too_late(steps, seq, held, is_replayed)
             return
         known = self._known(seq)
         if known is not None:
@@ -172,6 +186,20 @@ class BatchSequencer(Generic[T]):
             self._missing.remove(seq)
             steps += [Late(seq, is_placed=True), GapRepaired(seq, seq)]
             self._apply(steps, seq, held.batch, is_late=True)
+        else:
+            self._too_late(steps, seq, held, is_replayed)
+
+    def _too_late(self, steps: list[Step[T]], seq: int, held: Held[T], is_replayed: bool) -> None:
+        """It has no place any more; but where nothing else comes, the engine began anew with its clock set back."""
+        if is_replayed:
+            steps.append(Late(seq, is_placed=False))
+            return
+        run = self._late_run
+        if run.num == 0 or seq != run.next_seq:
+            run = self._late_run = _LateRun(seq, held.heard_ns)
+        run.next_seq, run.num = seq + 1, run.num + 1
+        if run.num >= LATE_IN_A_ROW and held.heard_ns - run.since_ns >= LATE_FOR_NS:
+            self._restart(steps, seq, held)
         else:
             steps.append(Late(seq, is_placed=False))
 
@@ -201,7 +229,7 @@ class BatchSequencer(Generic[T]):
             else:
                 steps.append(Duplicate(seq))
         elif ts is not None and known_ts is not None and ts < known_ts:
-            steps.append(Late(seq, is_placed=False))
+            self._too_late(steps, seq, held, is_replayed)
         else:
             self._restart(steps, seq, held)
 
@@ -271,6 +299,7 @@ class BatchSequencer(Generic[T]):
 
     def _apply(self, steps: list[Step[T]], seq: int, batch: T, *, is_late: bool = False) -> None:
         steps.append(Apply(seq, batch, is_late))
+        self._late_run.num = 0
         self._applied.add(seq, batch)
 
     def _hole(self) -> int | None:
