@@ -25,7 +25,6 @@ from kvxray_engine.stream.residency_descriptor import (
 )
 from kvxray_engine.stream.residency_faults import FaultKind, ResidencyFault
 from kvxray_engine.stream.residency_hashes import added
-from kvxray_engine.stream.residency_returns import were_removed
 from kvxray_engine.stream.residency_rows import Bools, Index, ResidencyRows, Segment, running_counts, segments_of
 from kvxray_engine.stream.residency_sizes import size_faults
 from kvxray_engine.stream.residency_state import ResidencyState, first_of_each
@@ -108,10 +107,9 @@ class ResidencyMap(ResidencyState):
         entries = self.entries.rows_of(in_order[starts])
         at = np.empty(len(rows), np.int64)
         at[order] = np.repeat(entries, np.diff(starts, append=len(rows)))
-        had = were_removed(self.entries, entries) if self.returns is not None else None
         before, after = self._count(rows, order, starts, entries)
-        if self.returns is not None and had is not None:
-            self.returns.note(rows, order, starts, before, after, had, self.entries["t_last"][entries])
+        if self.returns is not None:
+            self.returns.note(rows, order, starts, before, after, self.entries, entries)
         reports = self._note_repeats(rows, before)
         self._note_collisions(rows, at)
         self._count_everywhere(rows, after - before)

@@ -15,7 +15,7 @@ from kvxray_engine.stream.columns import I8
 from kvxray_engine.stream.key_index import U8
 from kvxray_engine.stream.keyed_table import KeyedTable
 from kvxray_engine.stream.residency_descriptor import ALL_MEDIA
-from kvxray_engine.stream.residency_rows import Bools, Index, ResidencyRows
+from kvxray_engine.stream.residency_rows import Index, ResidencyRows
 
 MAX_RETURNS: Final = 100_000
 """Kept until somebody takes them; more are only counted."""
@@ -57,11 +57,10 @@ class ReturnBook:
         self._cleared_ns[slice(None) if medium == ALL_MEDIA else medium] = t_ns
 
     def note(
-        self, rows: ResidencyRows, order: Index, starts: Index, before: I8, after: I8, had: Bools, went: I8
+        self, rows: ResidencyRows, order: Index, starts: Index, before: I8, after: I8, table: KeyedTable, entries: I8
     ) -> None:
         """Rows as they are folded. order: sorts them by key and then by time; starts: the first of each key in that
-        order. before, after: copies. had: of each key, whether it was removed before these rows; went: when it was last
-        told of.
+        order. before, after: copies. table, entries: what the table says of each key, but for copies, is of before.
         """
         store, before, after, t = rows.is_store[order], before[order], after[order], rows.t[order]
         left = ~store & (before > 0) & (after == 0)
@@ -74,7 +73,8 @@ class ReturnBook:
         above = np.concatenate(([-1], np.maximum.accumulate(found)[:-1]))
         lengths = np.diff(starts, append=len(order))
         is_first = above < np.repeat(starts, lengths)
-        media = rows.place[order[starts]] >> 8
+        went, media = table["t_last"][entries], rows.place[order[starts]] >> 8
+        had = (table["removals"][entries] > 0) & (table["stores"][entries] > 0)
         gone = np.where(is_first, np.repeat(had & (went > self._cleared_ns[media]), lengths), left[above])
         gone_ns = np.where(is_first, np.repeat(went, lengths), t[above])
         # What came late was stored before it went, as far as time tells, and did not come back.
@@ -97,9 +97,3 @@ class ReturnBook:
         if len(found) and room > 0:
             self._kept.append(Returned(found.keys[:room], found.gone_ns[:room], found.came_ns[:room]))
             self._num_kept += min(len(found), room)
-
-
-def were_removed(entries: KeyedTable, rows: I8) -> Bools:
-    """Which of these entries were there once and have no copy left, by removal."""
-    found: Bools = (entries["copies"][rows] == 0) & (entries["removals"][rows] > 0) & (entries["stores"][rows] > 0)
-    return found
