@@ -190,3 +190,18 @@ def thrashes(path: Path) -> bool:
         session.feed(path.name, b"", seq, payload, seq)
     session.finish()
     return any(finding.kind == "thrash" for finding in session.findings())
+
+
+@pytest.mark.parametrize("late_s", [0.0, 3.0])
+def test_what_is_remembered_is_bounded_however_the_batches_are_spaced(late_s: float) -> None:
+    """One hash goes and comes back every 0.6 s; a third of the batches is late, or none is."""
+    engine = Engine()
+    engine.tell(0, store(1))
+    for number in range(200):
+        second = 0.6 * number + 1
+        engine.tell(second, remove(1))
+        engine.tell(second + 0.3, store(1))
+        engine.tell(second - late_s, store(2), remove(2))
+    evicted, returned = engine.readmissions.of_last_minute()
+    assert returned in range(98, 104)
+    assert evicted in range(98, 104)

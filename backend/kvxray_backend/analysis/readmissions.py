@@ -7,7 +7,7 @@ is in use does not fit: the cache thrashes. Time is that of the events; knows no
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -76,14 +76,17 @@ class Readmissions:
         """Asserts that it is bounded, and that samples are in order."""
         assert len(self._keys) == len(self._came_ns) <= MAX_KEPT, "too much is remembered"
         assert len(self._samples) <= WINDOW_NS // _SAMPLE_NS + 3, "there are too many samples"
+        times = [sample.t_ns for sample in self._samples]
+        assert times == sorted(times), "the samples are out of order"
 
     def _sample(self, sample: _Sample) -> None:
-        """At most one a second is kept, and the last before the window."""
+        """The last of each second is kept, and the last before the window. What comes late is of the newest time."""
         samples = self._samples
-        if len(samples) > 1 and sample.t_ns - samples[-2].t_ns < _SAMPLE_NS:
+        t_ns = max(sample.t_ns, samples[-1].t_ns)
+        if len(samples) > 1 and t_ns // _SAMPLE_NS == samples[-1].t_ns // _SAMPLE_NS:
             samples.pop()
-        samples.append(sample)
-        while len(samples) > 2 and samples[1].t_ns <= sample.t_ns - WINDOW_NS:
+        samples.append(replace(sample, t_ns=t_ns))
+        while len(samples) > 2 and samples[1].t_ns <= t_ns - WINDOW_NS:
             samples.popleft()
 
 
