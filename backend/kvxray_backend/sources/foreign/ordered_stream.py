@@ -16,6 +16,7 @@ from kvxray_backend.sources.foreign.batch_steps import AskReplay, Step
 from kvxray_backend.sources.foreign.caps import BadBatch
 from kvxray_backend.sources.foreign.first_asks import FirstAsks
 from kvxray_backend.sources.foreign.hand_over import Dropped, Heard, Item, Publisher, ReplayEnded
+from kvxray_backend.sources.foreign.listening_clock import ListeningClock
 from kvxray_backend.sources.foreign.rank_lanes import Rank, RankLanes
 from kvxray_backend.sources.foreign.replay_turns import ReplayTurns
 from kvxray_backend.sources.foreign.told import Batch, Oddities
@@ -64,12 +65,16 @@ class OrderedStream:
         *,
         hold_for_replay: bool = True,
         asks_at_once: bool = False,
+        mono_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """decode: raises `BadBatch`. asks_at_once: for replay, before anything is heard."""
+        """decode: raises `BadBatch`. asks_at_once: for replay, before anything is heard. mono_ns: a clock that never
+        goes back.
+        """
         self.num_bad = 0
         self.num_unplaced = 0
         self.num_refused = 0
         self._has_received = False
+        self._clock = ListeningClock(mono_ns)
         self._stream = stream
         self._decode = decode
         self._turns = turns
@@ -90,11 +95,13 @@ class OrderedStream:
     def next_steps(self, timeout_s: float) -> list[tuple[Origin, Step[Delivery]]]:
         """What is to be done now; waits up to `timeout_s` for something to come. Replay is asked for already."""
         steps: list[tuple[Origin, Step[Delivery]]] = []
+        self._clock.look()
         items = self._stream.take(timeout_s)
+        self._clock.looked()
         self._has_received = bool(items)
+        now_ns = self._clock.now_ns
         for item in items:
-            steps += self._told(item.publisher, self._receive(item, time.monotonic_ns()))
-        now_ns = time.monotonic_ns()
+            steps += self._told(item.publisher, self._receive(item, now_ns))
         self._first_asks.advance(now_ns)
         for publisher, lanes in self._lanes.items():
             steps += self._told(publisher, lanes.advance(now_ns))
@@ -102,7 +109,7 @@ class OrderedStream:
 
     def finish(self) -> list[tuple[Origin, Step[Delivery]]]:
         """Nothing more is waited for: what is held, and what is missing. Turns to ask for replay are given back."""
-        now_ns = time.monotonic_ns()
+        now_ns = self._clock.now_ns
         self._first_asks.close()
         return [
             told for publisher, lanes in self._lanes.items() for told in self._told(publisher, lanes.finish(now_ns))
