@@ -201,7 +201,7 @@ def test_what_is_remembered_is_bounded_however_the_batches_are_spaced(late_s: fl
         second = 0.6 * number + 1
         engine.tell(second, remove(1))
         engine.tell(second + 0.3, store(1))
-        engine.tell(second - late_s, store(2), remove(2))
+        engine.tell(second - late_s, store(2 + number))
     evicted, returned = engine.readmissions.of_last_minute()
     assert returned in range(98, 104)
     assert evicted in range(98, 104)
