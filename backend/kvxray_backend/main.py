@@ -93,11 +93,25 @@ class _NoSuchRoute:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app: FastAPI = scope["app"]
         rest = scope.get("path_params", {}).get("rest", "")
-        if not any(route.matches({**scope})[0] is Match.PARTIAL for route in app.router.routes):
+        methods = _methods_of(app, scope)
+        if not methods:
             raise ApiError(404, f"There is no /api/{rest[:80]}; /api/docs lists what there is.")
-        if scope["method"] != "HEAD":
-            raise HTTPException(405, f"Ask for /api/{rest[:80]} with GET.", {"allow": "GET, HEAD"})
+        if scope["method"] != "HEAD" or "GET" not in methods:
+            allowed = [one for method in methods for one in ((method, "HEAD") if method == "GET" else (method,))]
+            raise HTTPException(
+                405, f"Ask for /api/{rest[:80]} with {' or '.join(methods)}.", {"allow": ", ".join(allowed)}
+            )
         await app.router({**scope, "method": "GET"}, receive, send)
+
+
+def _methods_of(app: FastAPI, scope: Scope) -> list[str]:
+    """Those that a path of the API is asked with; none where there is no such path."""
+    routes = [route for route in app.router.routes if route.matches({**scope})[0] is Match.PARTIAL]
+    return [
+        method
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
+        if any(route.matches({**scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
 
 
 async def _no_such_socket(websocket: WebSocket) -> None:

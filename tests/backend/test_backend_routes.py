@@ -582,6 +582,22 @@ def test_routes_of_the_api_say_that_they_are_asked_with_get(client: TestClient, 
     assert answer.json() == {"error": f"Ask for {path} with GET."}
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "allowed", "sentence"),
+    [
+        ("PUT", "/api/engines", "GET, HEAD, POST", "Ask for /api/engines with GET or POST."),
+        ("PATCH", "/api/engines/east", "DELETE", "Ask for /api/engines/east with DELETE."),
+        ("HEAD", "/api/engines/east", "DELETE", None),
+    ],
+)
+def test_a_path_says_all_that_it_is_asked_with(
+    client: TestClient, method: str, path: str, allowed: str, sentence: str | None
+) -> None:
+    answer = client.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    assert sentence is None or answer.json() == {"error": sentence}
+
+
 def test_head_is_what_get_is(client: TestClient) -> None:
     answer = client.head("/api/health")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
