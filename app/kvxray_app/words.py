@@ -130,7 +130,7 @@ FIGURES: tuple[FigureWords, ...] = (
         "Requests being computed now. Waiting: not scheduled yet, they wait for a place in the batch, for the step's "
         "token budget, or for blocks.",
         "The engine has not said which requests run.",
-        "not told yet",
+        "not known yet",
         second="waiting",
         second_label="waiting",
     ),

@@ -40,7 +40,7 @@ PANELS: Final[tuple[Panel, ...]] = (
     Panel("evictions", "Evictions", "hashes", "what is evicted", ("evicted_tokens",), spoils.SPOILS_EVENTS),
     Panel("churn", "Churn", "hashes", "what is stored and evicted", (), spoils.SPOILS_EVENTS),
     Panel("reuse", "Reuse of blocks", "hashes", "hits on single blocks", ("block_reuse_gap",), spoils.SPOILS_EVENTS),
-    Panel("used", "Usage", "metrics", "how many blocks requests hold", ("kv_usage",), spoils.SPOILS_METRICS),
+    Panel("used", "Cache in use", "metrics", "how many blocks requests hold", ("kv_usage",), spoils.SPOILS_METRICS),
     Panel(
         "capacity", "Capacity", "metrics", "how many blocks it has", ("kv_capacity_blocks", "kv_capacity_tokens"),
         spoils.SPOILS_METRICS,

@@ -131,7 +131,7 @@ def coverage(*panels: tuple[str, str, str, str], taints: tuple[str, ...] = ()) -
 
 EXPLANATION = {
     "panel": "used",
-    "sentence": "Usage is 0 % while 22 of 23 blocks are cached: usage counts blocks that requests hold.",
+    "sentence": "0 % of the cache is in use while 22 of 23 blocks are cached: in use are blocks that requests hold.",
 }
 
 
@@ -145,7 +145,7 @@ def found(name: str, severity: str = "warning", seq1: int = 52) -> dict[str, Any
 
 COVERAGE = coverage(
     ("cached_set", "Cached prefixes", "exact", "Its events tell every block that is stored or removed."),
-    ("usage", "Usage", "exact", "Its metrics tell it."),
+    ("usage", "Cache in use", "exact", "Its metrics tell it."),
     ("hit_rate", "Hit rate", "derived", "Computed from counters of its metrics."),
     ("block_map", "Block map by id", "not_observable", "Its events tell of hashes, not of blocks."),
 )

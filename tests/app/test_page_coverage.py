@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 PANELS = (
     ("cached_set", "Cached prefixes", "derived", "Batches were lost."),
     ("block_map", "Block map by id", "not_observable", "Its events tell of hashes, not of blocks."),
-    ("usage", "Usage", "exact", "Its metrics tell it."),
+    ("usage", "Cache in use", "exact", "Its metrics tell it."),
 )
 
 
@@ -24,7 +24,7 @@ def test_every_panel_says_how_sure_it_is_why_and_what_spoils_it(page: Page, back
     page.evaluate("data => mountComponent('residency', data)", screen_data())
     page.wait_for_function("inside('residency', '.coverage').children.length === 3")
     rows = page.evaluate("[...inside('residency', '.coverage').children].map(row => row.innerText.split('\\n'))")
-    assert rows[0][:3] == ["Usage", "exact", "Its metrics tell it."]
+    assert rows[0][:3] == ["Cache in use", "exact", "Its metrics tell it."]
     assert rows[1][:2] == ["Cached prefixes", "derived"]
     assert rows[2] == ["Block map by id", "not observable", "Its events tell of hashes, not of blocks."]
     counts = page.evaluate("[...inside('residency', '.counts').children].map(chip => chip.textContent)")

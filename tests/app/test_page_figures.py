@@ -56,7 +56,7 @@ def backend() -> Any:
 def test_a_tile_draws_no_digit_for_what_is_not_observable(page: Page, mount: Mount, unit: str) -> None:
     page.evaluate("unit => localStorage.setItem('kvxray-unit', unit)", unit)
     mount("kpi_tiles")
-    page.wait_for_function("inside('kpi_tiles', '.second').textContent === 'this source does not tell'")
+    page.wait_for_function("inside('kpi_tiles', '.second').textContent === 'not observable'")
     assert_no_digit(text_of(page, "kpi_tiles", ".row, .second"))
     assert set(text_of(page, "kpi_tiles", ".value")) == {formats.NO_DATA}
     assert page.evaluate("[...inside('kpi_tiles', '.state-bar').children].every((part) => part.hidden)")

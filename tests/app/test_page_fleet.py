@@ -66,7 +66,7 @@ def test_a_line_says_how_an_engine_is_and_what_it_does_not_tell_is_no_number(
     assert cell(page, "full", "th") == "fullvLLM  ·  tinyA sentence on full."
     assert cell(page, "silent", "[data-figure=hit_rate]") == "—"
     for figure in ("usage", "cached", "running", "waiting", "evictions_per_s"):
-        assert cell(page, "silent", f"[data-figure={figure}]") == "not told"
+        assert cell(page, "silent", f"[data-figure={figure}]") == "not observable"
     assert page.evaluate("inside('fleet', 'tr[data-engine=silent] button').hidden")
     assert page.evaluate("inside('fleet', 'tr[data-engine=full] a').href") == f"{backend.url}/?source=full"
 

@@ -62,7 +62,7 @@ def test_what_spoils_a_figure_is_marked_and_said(page: Page, backend: ScriptedBa
 
 
 def test_two_numbers_that_rightly_differ_are_explained(page: Page, backend: ScriptedBackend) -> None:
-    why = "Usage is 0 % while 22 of 23 blocks are cached: usage counts blocks that requests hold."
+    why = "0 % of the cache is in use while 22 of 23 blocks are cached: in use are blocks that requests hold."
     mount(page, backend, explanations=[{"panel": "usage", "sentence": why}])
     assert text(page, ".explanations li") == why
 
@@ -74,7 +74,7 @@ def test_a_place_tells_what_is_certain_and_that_its_capacity_is_not_told(page: P
     rows = page.evaluate(
         "[...inside('residency', '.places').children].map(row => row.innerText.replaceAll('\\n', ' '))"
     )
-    assert "capacity not told" in rows[0]
+    assert "capacity not observable" in rows[0]
     assert "3 certain" in rows[0]
     assert "1 maybe" in rows[0]
     assert "40 of 80" in rows[1]

@@ -180,7 +180,7 @@ def test_every_topic_of_the_table_is_a_panel(page: Page, backend: ScriptedBacken
     page.wait_for_function("inside('signals', '.topic')")
     drawn = page.evaluate("[...inside('signals', '.topics').children].map((one) => one.dataset.topic)")
     assert drawn == list(TOPICS)
-    assert of(page, "preemptions", ".value") == "not told"
+    assert of(page, "preemptions", ".value") == "not observable"
 
 
 def test_nothing_is_wider_than_a_narrow_page(page: Page, backend: ScriptedBackend, mount: Mount) -> None:

@@ -107,9 +107,11 @@ def test_usage_of_nothing_while_much_is_cached_is_explained() -> None:
     source = Told()
     source.batch(stored(list(range(1, 23))), ts=950)
     told = sentences(moment_of(source, capacity=23), used=0.0)
-    assert told.startswith("Usage is 0.0% while 22 of 23 blocks are cached: usage counts blocks that requests hold;")
-    assert "Usage" not in sentences(moment_of(source, capacity=23), used=22 / 23)
-    assert "Usage" not in sentences(moment_of(source, capacity=23))
+    assert told.startswith(
+        "0.0% of the cache is in use while 22 of 23 blocks are cached: in use are blocks that requests hold;"
+    )
+    assert "is in use" not in sentences(moment_of(source, capacity=23), used=22 / 23)
+    assert "is in use" not in sentences(moment_of(source, capacity=23))
 
 
 def test_more_than_the_engine_has_is_explained_by_what_may_be_no_copies() -> None:

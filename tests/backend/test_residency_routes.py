@@ -194,7 +194,8 @@ def test_metrics_beside_events_tell_the_rest_and_what_differs_is_explained(tmp_p
     assert (figures["capacity_blocks"]["value"], figures["running"]["value"]) == (10, 0)
     assert told["metrics"]["state"] == "reading"
     assert any(
-        one["sentence"].startswith("Usage is 0.0% while 7 of 10 blocks are cached") for one in told["explanations"]
+        one["sentence"].startswith("0.0% of the cache is in use while 7 of 10 blocks are cached")
+        for one in told["explanations"]
     )
     assert line["figures"]["capacity_blocks"]["value"] == 10
     assert (panels["used"]["certainty"], panels["ttft"]["certainty"]) == ("derived", "not_observable")

@@ -118,7 +118,7 @@ def test_the_fleet_tells_it_in_one_line(tab: Tab, rig: DemoRig) -> None:
     for key, figure in told["figures"].items():
         cell = line.locator(f"[data-figure={key}]")
         if figure["certainty"] == "not_observable" and cell.count():
-            assert cell.inner_text() == "not told"
+            assert cell.inner_text() == "not observable"
 
 
 def test_its_live_page_shows_its_cached_blocks_and_what_can_be_known(tab: Tab, rig: DemoRig) -> None:

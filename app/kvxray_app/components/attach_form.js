@@ -126,7 +126,7 @@ function makeFields({ roles, repeats }) {
     new Field("events", "Events", textInput(), "Where it publishes what its cache does."),
     new Field("replay", "Replay", textInput(), "Where it answers for what was missed; may be left out."),
     new Field("ranks", "Ranks", numberInput("1"), "Data-parallel; each one port further."),
-    new Field("metrics", "Metrics page", textInput(), "Tells usage, hit rate and queues; may be left out."),
+    new Field("metrics", "Metrics page", textInput(), "Tells the cache in use, hit rate and queues; may be left out."),
     new Field("prometheus", "Prometheus", textInput("http://HOST:9090"), "Also Thanos, Mimir, VictoriaMetrics."),
     new Field("match", "Which engine in it", textInput("pod=vllm-0, namespace=prod"), "Labels, with commas between."),
     new Field("name", "Name", textInput(), "Left empty: the one shown."),

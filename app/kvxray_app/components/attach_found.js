@@ -50,7 +50,7 @@ function metricFacts({ state, make, signals, capacity_blocks: capacity, block_si
   return [
     ["They are of", makes.find(({ key }) => key === make)?.label ?? make],
     ["Signals", count(signals)],
-    ["Capacity", capacity == null ? "not told" : plural(capacity, "block")],
+    ["Capacity", capacity == null ? "not observable" : plural(capacity, "block")],
     ["Block size", size == null ? "" : plural(size, "token")],
   ];
 }

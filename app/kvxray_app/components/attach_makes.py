@@ -40,7 +40,7 @@ class Make:
 ATTACHABLE: tuple[Make, ...] = (
     Make(
         "vllm",
-        "Its cached prefixes block by block, from its events; usage, hit rate and queues from its metrics.",
+        "Its cached prefixes block by block, from its events; the cache in use, hit rate and queues from its metrics.",
         (
             Step(
                 "Add this to vllm serve; its metrics are on already.",
@@ -56,7 +56,7 @@ ATTACHABLE: tuple[Make, ...] = (
     ),
     Make(
         "sglang",
-        "Its cached prefixes block by block, from its events; usage, hit rate and queues from its metrics.",
+        "Its cached prefixes block by block, from its events; the cache in use, hit rate and queues from its metrics.",
         (
             Step(
                 "Add both to the launch of the server: the events, and the metrics.",
@@ -70,7 +70,7 @@ ATTACHABLE: tuple[Make, ...] = (
     ),
     Make(
         "trtllm",
-        "Its cached blocks on GPU and host, from its events; usage and reuse from its metrics.",
+        "Its cached blocks on GPU and host, from its events; the cache in use and reuse from its metrics.",
         (
             Step(
                 "Put this into the YAML file that trtllm-serve gets with --extra_llm_api_options.",

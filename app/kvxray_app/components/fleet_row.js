@@ -96,7 +96,7 @@ export class FleetRow {
     const spoiled = figure?.taints?.length ? "A finding spoils it." : "";
     const none = figure && figure.value == null && figure.certainty !== "not_observable" ? "No value just now." : "";
     const capacity = key === "cached" ? this.#capacity("Of ", " blocks.") : "";
-    return [label, meaning, capacity, none, figure ? this.certainties[figure.certainty] : "Not told.", spoiled];
+    return [label, meaning, capacity, none, figure ? this.certainties[figure.certainty] : this.certainties.not_observable, spoiled];
   }
 
   #capacity(before, after = "") {
@@ -128,7 +128,7 @@ const coverageWords = ({ exact, derived, not_observable: not }) => `${exact} exa
 
 // In a table the words are short; what is not known is never a number.
 function shortFigure(figure) {
-  return figure?.value == null && figure?.certainty === "not_observable" ? "not told" : figureText(figure);
+  return figure?.value == null && figure?.certainty === "not_observable" ? "not observable" : figureText(figure);
 }
 
 function stateOf(engine, states) {

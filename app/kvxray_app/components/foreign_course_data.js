@@ -27,7 +27,7 @@ export const CHARTS = [
   },
   {
     key: "usage",
-    title: "Usage",
+    title: "Cache in use",
     meaning: "Blocks that requests hold, of all, as the engine's metrics tell.",
     from: "signals",
     share: true,

@@ -132,7 +132,7 @@ class KpiTiles extends LiveView {
 
 // Why a figure has no value, in a few words; the tooltip has the sentence.
 function idleWords({ words }, figure, state) {
-  if (figure?.certainty === "not_observable") return "this source does not tell";
+  if (figure?.certainty === "not_observable") return "not observable";
   if (!figure || !words.window_s) return figure ? words.idle : "";
   const since = watchedSince(words, state);
   return `${words.idle} ${since ? `since ${since}` : `in ${words.window_s} s`}`;

@@ -40,9 +40,9 @@ NO_METRICS = "That takes metrics of the engine; its events do not tell."
 PANELS: tuple[Panel, ...] = (
     Panel(
         "usage",
-        "Cache usage",
+        "Cache in use",
         (
-            Row("used", "In use", "Blocks held by at least one request, of all usable ones.", NOT_KNOWN),
+            Row("used", "Now", "Blocks held by at least one request, of all usable ones.", NOT_KNOWN),
             Row("used_mean_5m", "Mean, 5 min", "Of readings a few times a second.", NOTHING_STORED),
             Row("used_max_5m", "Most, 5 min", "The highest of readings a few times a second.", NOTHING_STORED),
             Row("internal_fragmentation", "Fragmentation", "Slots not written, of those in held blocks.", NOT_KNOWN),
@@ -67,9 +67,12 @@ PANELS: tuple[Panel, ...] = (
         "Scheduler queue",
         (
             Row("running", "Running", "Requests being computed.", "The engine has not said."),
-            Row("waiting_new", "Waiting, new", "Requests that have not been in the batch yet.", "Not told yet."),
+            Row("waiting_new", "Waiting, new", "Requests that have not been in the batch yet.", "Not known yet."),
             Row(
-                "waiting_preempted", "Waiting, preempted", "Requests that had to give up their blocks.", "Not told yet."
+                "waiting_preempted",
+                "Waiting, preempted",
+                "Requests that had to give up their blocks.",
+                "Not known yet.",
             ),
             Row("oldest_wait_s", "Longest wait", "Since the arrival of the oldest that waits.", "Nobody waits."),
             Row("waiting_for_capacity", "Waiting for capacity", "For want of blocks or places.", NO_METRICS),
@@ -162,11 +165,11 @@ FLEET = Panel(
     "fleet",
     "Fleet",
     (
-        Row("used_mean", "Usage, mean of engines", "Of the engines that are followed now.", "No engine tells it."),
-        Row("used_max", "Usage, fullest engine", "The highest among them.", "No engine tells it."),
+        Row("used_mean", "In use, mean of engines", "Of the engines that are followed now.", "No engine tells it."),
+        Row("used_max", "In use, fullest engine", "The highest among them.", "No engine tells it."),
         Row(
             "used_spread",
-            "Usage, widest spread",
+            "In use, widest spread",
             "Among engines of one model and role.",
             "There are no two to compare.",
         ),

@@ -106,7 +106,7 @@ export const sentenceOf = (summary, id) => summary?.findings?.find((finding) => 
 function secondWords({ second, before, after }, figures) {
   const figure = second ? figures?.[second] : null;
   if (!figure) return "";
-  if (figure.value == null) return second === "capacity_blocks" ? "capacity not told" : "";
+  if (figure.value == null) return second === "capacity_blocks" ? "capacity not observable" : "";
   const [number, unit] = writtenFigure(figure);
   return `${before}${figure.unit === "seconds" ? [number, unit].join(" ") : number} ${after}`;
 }

@@ -57,7 +57,7 @@ function patch(node, place, most, isOne) {
   const lost = place.unreachable?.value ?? null;
   setText(name, mediumName(place.medium, place.tier));
   setText(about, isOne ? "" : `group ${place.group}, ${groupKind(place.kind)}`);
-  setText(number, `${count(copies)}${place.capacity?.value == null ? "  ·  capacity not told" : ` of ${count(place.capacity.value)}`}`);
+  setText(number, `${count(copies)}${place.capacity?.value == null ? "  ·  capacity not observable" : ` of ${count(place.capacity.value)}`}`);
   const share = (value) => `${((100 * (value ?? 0)) / most).toFixed(2)}%`;
   setStyle(certain, "width", share(Math.max(0, (place.certain ?? 0) - (lost ?? 0))));
   setStyle(unreachable, "width", share(lost));

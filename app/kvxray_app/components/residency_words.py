@@ -42,7 +42,7 @@ TILES: tuple[TileWords, ...] = (
     ),
     TileWords(
         "usage",
-        "Usage",
+        "Cache in use",
         "Blocks that running requests hold, of all, as its metrics say. Cached blocks that nobody holds do not count.",
         "The metrics did not tell it yet.",
         second="capacity_blocks",

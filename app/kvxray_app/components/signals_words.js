@@ -25,7 +25,7 @@ const isBandwidth = ({ name, unit }) => unit === "bytes" && name.endsWith("_band
 /** The one number of a signal as it is now. */
 export function valueOf(signal) {
   const { kind, unit } = signal;
-  if (signal.certainty === "not_observable") return "not told";
+  if (signal.certainty === "not_observable") return "not observable";
   if (kind === "counter") return perSecond(signal.rate_per_s, unit);
   if (kind === "histogram") return amount(signal.p50, unit);
   return amount(signal.value, unit) + (isBandwidth(signal) && signal.value != null ? "/s" : "");

@@ -75,7 +75,7 @@ def remarks(book: MetricsBook, told: Told | None = None) -> list[str]:
     usage, cached = book.value("kv_usage"), told.cached_blocks if told else None
     if usage is not None and usage < _SLACK and cached:
         said.append(
-            f"usage is 0 % while {counted(cached, 'block')} are cached: usage counts what requests hold, and cached "
+            f"0 % is in use while {counted(cached, 'block')} are cached: in use is what requests hold, and cached "
             f"blocks without a request are free to be taken"
         )
     gauge, rate = book.value("hit_rate_gauge"), hit_rate(book, "prefix", None)

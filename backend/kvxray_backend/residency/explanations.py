@@ -43,8 +43,8 @@ def _usage(figures: Mapping[str, Figure]) -> str:
         return ""
     are = "is" if cached == 1 and not capacity else "are"
     return (
-        f"Usage is {percent(usage)} while {of} {are} cached: usage counts blocks that requests hold; cached blocks "
-        f"that nobody holds are free for allocation and can still be hit."
+        f"{percent(usage)} of the cache is in use while {of} {are} cached: in use are blocks that requests hold; "
+        f"cached blocks that nobody holds are free for allocation and can still be hit."
     )
 
 

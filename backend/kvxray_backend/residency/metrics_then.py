@@ -29,9 +29,13 @@ class MetricsThen:
     @property
     def sentence(self) -> str:
         if self.seconds < MINUTE_S:
-            return f"Usage, hits and requests are as metrics told them at {iso_time(round(self.read_s * 1e9))}."
+            return (
+                f"What is in use, hits and requests are as metrics told them at {iso_time(round(self.read_s * 1e9))}."
+            )
         begin = iso_time(round((self.read_s - self.seconds) * 1e9))
-        return f"Usage, hits and requests are as metrics told them in the {self.seconds:.0f} s from {begin} on."
+        return (
+            f"What is in use, hits and requests are as metrics told them in the {self.seconds:.0f} s from {begin} on."
+        )
 
 
 def metrics_then(history: SignalHistory, engine: str, at_s: float, every_s: float = 0.0) -> MetricsThen | None:

@@ -27,7 +27,7 @@ def test_usage_of_0_beside_cached_blocks_is_explained_and_no_contradiction() -> 
     book = MetricsBook()
     book.take(0, parse_page(recorded_body()))
     (remark,) = remarks(book, Told(cached_blocks=22))
-    assert remark.startswith("usage is 0 % while 22 blocks are cached")
+    assert remark.startswith("0 % is in use while 22 blocks are cached")
     assert remarks(book, Told(cached_blocks=0)) == []
     assert remarks(book) == []
 
