@@ -63,7 +63,8 @@ class SourceView(Answer):
     make: str = Field(default="kvxray", description="kvxray, vllm, sglang, trtllm, dynamo, router or other.")
     state: Literal["waiting", "joining", "connected", "stale", "no_stream", "past"] = Field(
         description="waiting: never heard; joining: heard, no snapshot yet; connected; stale: silent for 3 s, of "
-        "engines that tell of hashes for 60 s; no_stream: it tells no events; past: as it was at the moment asked for."
+        "engines that tell of hashes for 60 s without being known to idle; no_stream: it tells no events; past: as it "
+        "was at the moment asked for."
     )
     since: Time | None = Field(description="Since when it is so; for stale, when it was last heard.")
     epoch: int | None = Field(description="The epoch followed; null before it was joined.")

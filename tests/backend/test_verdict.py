@@ -164,3 +164,19 @@ def test_sentences_of_health_are_of_now() -> None:
 
 def test_every_rule_says_why_it_is_one() -> None:
     assert all((rule.__doc__ or "").strip() for rule in verdict_rules.RULES)
+
+
+@pytest.mark.parametrize(("needed", "cause", "who"), [(9, "kv", "KV: Something."), (3, "queue", "Queue: Something.")])
+def test_requests_that_are_never_admitted_are_a_matter_of_blocks_where_blocks_are_missing(
+    needed: int, cause: str, who: str
+) -> None:
+    stuck = finding("admission_stuck").model_copy(update={"numbers": {"needed_blocks": needed, "free_blocks": 5}})
+    figures = signs(waiting=3, running=0).figures
+    found = judge(Signs("connected", figures, (stuck,)))
+    assert (found.rule, found.status, found.cause, found.sentence) == ("admission_stuck", "critical", cause, who)
+    assert judge(Signs("connected", figures, (stuck.ended(2),))).rule != "admission_stuck"
+
+
+def test_a_request_that_is_preempted_again_and_again_is_trouble() -> None:
+    found = judge(signs("connected", "preemption_loop"))
+    assert (found.rule, found.status, found.cause) == ("preemption_loop", "warning", "kv")

@@ -63,6 +63,24 @@ def test_a_pool_whose_numbers_do_not_add_up_is_critical_whatever_else_is_well() 
     assert found.sentence == "KV: Something is wrong."
 
 
+def test_a_cache_that_thrashes_is_trouble_of_its_kind() -> None:
+    found = verdict(WELL, finding("thrash"))
+    assert (found.status, found.rule, found.cause) == ("warning", "thrash", "kv")
+    assert verdict(WELL, finding("thrash", "info")).status == "healthy"
+
+
+def test_an_engine_that_works_while_its_events_do_not_come_is_not_healthy() -> None:
+    found = verdict(WELL, finding("stale_stream"), connection="stale")
+    assert (found.status, found.rule, found.cause) == ("warning", "stale_stream", None)
+
+
+def test_silence_without_metrics_is_said_with_how_long_it_lasts() -> None:
+    silent = Place("e", 1, 5, 1).finding("stale_stream", "info", "No batch.", numbers={"silent_s": 125.0})
+    assert verdict({}, silent, connection="stale", metrics="none").sentence == (
+        "Cannot tell, because nothing was heard from the engine for 2 min and whether it works is not known."
+    )
+
+
 def test_information_is_no_trouble() -> None:
     assert verdict(WELL, finding("config", "info"), finding("duplicate_batch", "info")).status == "healthy"
 

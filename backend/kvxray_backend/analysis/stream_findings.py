@@ -5,7 +5,7 @@ Numbers of batches are the engine's own; `seq` of a finding is that of the first
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.stream_health import Place
@@ -16,6 +16,9 @@ from kvxray_backend.sources.foreign.told import Cleared, Oddities, Stored, Told
 STALE_AFTER_S: Final = 60.0
 """Engines tell of a step's changes with the step, so one that computes is hardly ever silent for as long."""
 _MAX_NAMED: Final = 3
+
+Work = Literal["works", "idle", "sleeps"]
+"""What metrics show an engine to do. One that sleeps may have given its cache away without a word."""
 
 
 def seq_gap_finding(place: Place, gap: GapOpened) -> Finding:
@@ -63,24 +66,25 @@ def joined_midstream_finding(place: Place, step: JoinedMidstream) -> Finding:
     )
 
 
-def stale_stream_finding(place: Place, since_ns: int, now_ns: int, *, is_busy: bool | None) -> Finding:
-    """since_ns: when the last batch came. is_busy: whether metrics show work since then; None: not known. A silent
-    engine that works is an alarm; an idle one is information, since it tells of nothing until its next step.
+def stale_stream_finding(place: Place, since_ns: int, now_ns: int, *, work: Work | None) -> Finding:
+    """since_ns: when the last batch came. work: what metrics show; None: not known. A silent engine that works is an
+    alarm, any other is information. One that idles is silent by design and has no such finding.
     """
+    assert work != "idle", "an engine without work has nothing to tell"
     silent_s = (now_ns - since_ns) / 1e9
-    severity = "warning" if is_busy else "info"
-    if is_busy:
-        why = "though its metrics show work, so that its events do not reach us"
-    else:
-        why = "and an engine without work tells of nothing, not even of a reset, before its next step"
+    severity = "warning" if work == "works" else "info"
+    why = {
+        "works": ", though its metrics show work, so that its events do not reach us",
+        "sleeps": ", and the engine sleeps: it tells of nothing, not even of a reset, before its next step",
+    }.get(work or "", "; whether the engine works is not known")
     return place.finding(
         "stale_stream",
         severity,  # type: ignore[arg-type]
-        f"No batch came for {silent_s:,.0f} s, {why}: what is shown is as of the last one.",
+        f"No batch came for {silent_s:,.0f} s{why}: what is shown is as of the last one.",
         since_ns // 1_000_000,
         time_ns=since_ns,
         numbers={"silent_s": silent_s},
-        certainty="derived" if is_busy is None else "exact",
+        certainty="derived" if work is None else "exact",
         sentence_when_over="No batch came for {lasted}.",
     )
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.verdict_rules import Need, Rule
-from kvxray_backend.analysis.verdict_signs import Signs, Trouble
+from kvxray_backend.analysis.verdict_signs import Signs, Trouble, lasting
 
 WELL_OF_OTHERS: Final = ("used", "hit_rate", "running", "waiting")
 
@@ -21,8 +21,12 @@ _ADVICE: Final = {
     "metrics_contradiction": "Look whether both addresses are of the same engine.",
     "config": "Look at the engine's options; the finding names the one.",
     "hash_seed_mismatch": "Give the engines the same PYTHONHASHSEED and hash algorithm.",
+    "thrash": "What is in use does not fit: send this engine less, shorten contexts, or give the cache more blocks.",
+    "stale_stream": "Try the connection on Attach; look whether its events go to another port or topic, or are off.",
 }
 """Kinds of findings that are trouble while they are open; those of a severity of at least warning."""
+_OF_NO_CACHE: Final = frozenset({"metrics_contradiction", "stale_stream"})
+"""They say that we are told wrongly, or nothing, and not what is wrong with the engine."""
 _SPOILS: Final = {
     "seq_gap": "what was lost in a gap of the events",
     "joined_midstream": "what was cached before the events were followed",
@@ -36,11 +40,12 @@ def told_wrong(signs: Signs) -> Trouble | None:
     if not found:
         return None
     worst = max(found, key=_badness)
+    is_of_cache = worst.kind not in _OF_NO_CACHE
     return Trouble(
         worst.kind,
         "critical" if worst.severity == "critical" else "warning",
-        None if worst.kind == "metrics_contradiction" else "kv",
-        worst.sentence if worst.kind == "metrics_contradiction" else f"KV: {worst.sentence}",
+        "kv" if is_of_cache else None,
+        f"KV: {worst.sentence}" if is_of_cache else worst.sentence,
         _ADVICE[worst.kind],
         ("used",),
     )
@@ -58,10 +63,18 @@ def deaf_to_others(signs: Signs) -> str:
     if signs.connection == "waiting":
         return "nothing has been heard from the engine yet"
     if signs.connection == "stale":
-        return "nothing is heard from the engine any more; what is shown is its last known state"
+        return _silence(signs)
     if signs.kind == "metrics" and signs.metrics == "failing":
         return "its metrics cannot be read"
     return ""
+
+
+def _silence(signs: Signs) -> str:
+    silent_s = max(
+        (one.numbers.get("silent_s", 0.0) for one in signs.findings if one.kind == "stale_stream"), default=0
+    )
+    lasted = f"for {lasting(silent_s)} " if silent_s else ""
+    return f"nothing was heard from the engine {lasted}and whether it works is not known"
 
 
 def blind_of_others(signs: Signs) -> str:

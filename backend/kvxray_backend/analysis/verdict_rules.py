@@ -90,6 +90,33 @@ def no_progress(signs: Signs) -> Trouble | None:
     )
 
 
+def admission_stuck(signs: Signs) -> Trouble | None:
+    """Requests wait and nothing has run for half a minute, though the engine lives: nothing that ends will free
+    anything. What the first one needs says whether it is the cache.
+    """
+    found = signs.finding("admission_stuck")
+    if found is None:
+        return None
+    is_kv = found.numbers.get("needed_blocks", 0) > found.numbers.get("free_blocks", 0)
+    return Trouble(
+        "admission_stuck",
+        "critical",
+        "kv" if is_kv else "queue",
+        f"{'KV' if is_kv else 'Queue'}: {found.sentence}",
+        "Look who holds the blocks, or whether the prompt can ever fit." if is_kv else "Look why nothing is admitted.",
+        ("waiting", "running", "used"),
+    )
+
+
+def preemption_loop(signs: Signs) -> Trouble | None:
+    """A request that is pushed out again before it has got a single token on: it costs others and gets nowhere."""
+    found = signs.finding("preemption_loop")
+    if found is None:
+        return None
+    evidence = ("preemptions_10m", "running", "used")
+    return Trouble("preemption_loop", "warning", "kv", f"KV: {found.sentence}", _ADMIT_LESS, evidence)
+
+
 def thrash(signs: Signs) -> Trouble | None:
     """A storm of preemptions that also costs the hits: what is pushed out is computed again and pushes out more. Hits
     alone say nothing: what is preempted may be queried twice, or not counted, as the engine's version has it.
@@ -216,9 +243,11 @@ def held_idle(signs: Signs) -> Trouble | None:
 
 RULES: Final[tuple[Rule, ...]] = (
     leak,
+    admission_stuck,
     no_progress,
     thrash,
     expired_lease,
+    preemption_loop,
     preemption_storm,
     waiting_line,
     hit_collapse,

@@ -52,6 +52,11 @@ class Signs:
         found = [value for name in names if (value := self.value(name)) is not None]
         return tuple(found) if len(found) == len(names) else None
 
+    def finding(self, kind: str) -> Finding | None:
+        """The gravest of that kind that is open."""
+        found = [one for one in self.findings if one.kind == kind and one.state == "open"]
+        return max(found, key=lambda one: one.severity == "critical", default=None)
+
     def has_finding(self, kind: str) -> bool:
         return any(finding.kind == kind for finding in self.findings)
 

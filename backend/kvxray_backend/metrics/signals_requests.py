@@ -66,7 +66,7 @@ QUEUE: Final[tuple[Signal, ...]] = (
         "sleep_state",
         "ratio",
         "max",
-        "1 for what the engine is: awake, weights_offloaded, discard_all. One that sleeps is not stale.",
+        "1 for what the engine is: awake, weights_offloaded, discard_all. One that sleeps tells nothing.",
         vllm=told("vllm:engine_sleep_state", split="sleep_state"),
     ),
     counter(

@@ -16,6 +16,7 @@ from kvxray_storage.event_log import EventLog
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.inspector import ONE_PART_OF
 from kvxray_backend.analysis.seed_mismatch import HashesByTokens
+from kvxray_backend.analysis.stream_findings import Work
 from kvxray_backend.metrics.configuration import Configuration
 from kvxray_backend.metrics.scraper import MISSED_BEFORE_STALE, Scrape, ScrapeStatus
 from kvxray_backend.observed.engine_findings import EngineFindings, Unreadable
@@ -140,9 +141,9 @@ class ObservedEngine:
     def _advance(self) -> None:
         """What time alone brings."""
         with self.lock:
-            is_busy, now_ns = self._is_busy(), self._heard_until_ns()
+            work, now_ns = self._work(), self._heard_until_ns()
             for rank in self.ranks.values():
-                rank.followed.advance(now_ns, is_busy=is_busy)
+                rank.followed.advance(now_ns, work=work)
             self.connection = self._state()
         if time.monotonic() >= self._inspect_at_s:
             self._inspect()
@@ -182,11 +183,11 @@ class ObservedEngine:
     def _tell_metrics(self, status: ScrapeStatus) -> None:
         self.metrics_status = status
 
-    def _is_busy(self) -> bool | None:
+    def _work(self) -> Work | None:
         """None: metrics do not say, or what they said is old."""
         if self.watch is None or self.metrics_status.num_failures >= MISSED_BEFORE_STALE:
             return None
-        return self.watch.is_busy
+        return self.watch.work
 
     def _state(self) -> Connection:
         followed = [rank.followed for rank in self.ranks.values()]

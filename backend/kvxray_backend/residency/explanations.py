@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kvxray_backend.analysis.verdict_signs import percent
+from kvxray_backend.analysis.stream_findings import STALE_AFTER_S
+from kvxray_backend.analysis.verdict_signs import lasting, percent
 from kvxray_backend.figure import Figure
 from kvxray_backend.quantities import counted
 from kvxray_backend.residency.answers import ExplanationView
@@ -23,6 +24,7 @@ def explanations(moment: ForeignMoment, figures: Mapping[str, Figure]) -> list[E
         ("cached_set", _over_capacity(figures)),
         ("cached_set", _maybe(figures)),
         ("cached_set", _midstream(moment)),
+        ("cached_set", _silent(moment)),
         ("tiers", _elsewhere(figures)),
         ("hit_rate", _hits_without_reports(moment, figures)),
         ("lifetimes", _idle(moment, figures)),
@@ -84,6 +86,19 @@ def _midstream(moment: ForeignMoment) -> str:
     return (
         "Some events were lost: what they stored is missing here, and what they removed may still be shown, so the "
         "count is near the truth and not exact."
+    )
+
+
+def _silent(moment: ForeignMoment) -> str:
+    """Of one that is idle: of any other a finding says it."""
+    if moment.columns is None or moment.state != "connected":
+        return ""
+    silent_s = (moment.now_ns - moment.columns.t_ns) / 1e9
+    if silent_s < STALE_AFTER_S or any(finding.kind == "stale_stream" for finding in moment.findings):
+        return ""
+    return (
+        f"Its last batch came {lasting(silent_s)} ago: it has no work, and an idle engine tells of nothing, not even "
+        f"of a reset of its cache, before its next step."
     )
 
 

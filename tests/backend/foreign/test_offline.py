@@ -160,6 +160,45 @@ def test_an_engine_that_sleeps_is_silent_for_a_reason() -> None:
     assert (stale.severity, stale.certainty) == ("info", "exact")
 
 
+def test_an_engine_without_work_is_idle_and_not_stale() -> None:
+    world = World()
+    world.feed(packed(stored((1,))))
+    world.session.advance(70 * SECOND)
+    assert world.one("stale_stream").sentence == (
+        "No batch came for 70 s; whether the engine works is not known: what is shown is as of the last one."
+    )
+    tell(world, running=0, at_s=80)
+    world.session.advance(200 * SECOND)
+    assert (world.one("stale_stream").state, world.source.confidence) == ("ended", "exact")
+
+
+def test_an_engine_that_begins_to_work_has_a_minute_to_tell_of_it() -> None:
+    world = World()
+    world.feed(packed(stored((1,))))
+    tell(world, running=0, at_s=100)
+    tell(world, running=1, at_s=110)
+    world.session.advance(150 * SECOND)
+    assert ("stale_stream" in world.kinds(), world.source.confidence) == (False, "exact")
+    world.session.advance(161 * SECOND)
+    assert (world.one("stale_stream").severity, world.source.confidence) == ("warning", "stale")
+
+
+def test_an_engine_that_worked_without_a_word_stays_stale_when_it_rests() -> None:
+    world = World()
+    world.feed(packed(stored((1,))))
+    tell(world, running=1, at_s=90)
+    tell(world, running=0, at_s=95)
+    assert (world.one("stale_stream").severity, world.source.confidence) == ("warning", "stale")
+    world.feed(packed(stored((2,))), now_s=100.0)
+    assert (world.one("stale_stream").state, world.source.confidence) == ("ended", "exact")
+
+
+def tell(world: World, running: int, at_s: int) -> None:
+    page = f"vllm:num_requests_running {running}\nvllm:num_requests_waiting 0\n"
+    world.session.take_page("e", parse_page(page.encode()), at_s * SECOND)
+    world.session.advance(at_s * SECOND)
+
+
 def test_hits_without_any_block_ever_told_of_are_of_another_engine() -> None:
     world = World()
     world.feed(packed())

@@ -244,7 +244,7 @@ def test_what_was_heard_and_waits_for_a_batch_that_is_missing_is_no_silence(
 
 
 def _noting_staleness(advance: Callable[..., None], told: list[str]) -> Callable[..., None]:
-    def noted(followed: FollowedSource, now_ns: int, **more: bool | None) -> None:
+    def noted(followed: FollowedSource, now_ns: int, **more: stream_findings.Work | None) -> None:
         advance(followed, now_ns, **more)
         if followed.confidence == "stale":
             told.append(followed.name)

@@ -120,6 +120,8 @@ class FollowedSource:
         self._seq = 0
         self._stale_id = ""
         self._silent_s = 0.0
+        self._idle_ns = 0
+        self._has_missed = False
         self._gaps: list[_OpenGap] = []
         self._waiting = FoldedTogether()
         self._begin_epoch(known=True)
@@ -171,13 +173,24 @@ class FollowedSource:
                 self._record(Missing(0, seq - 1, BEFORE_JOINING))
                 self.findings.note(found.joined_midstream_finding(self.place, step))
 
-    def advance(self, now_ns: int, *, is_busy: bool | None = None) -> None:
-        """Notices silence. is_busy: whether metrics show work; None: not known."""
+    def advance(self, now_ns: int, *, work: found.Work | None = None) -> None:
+        """Notices silence. work: what metrics show; None: not known. While the engine is known to be idle, and for a
+        while after that, it has nothing to tell; but where it worked for long without a word, it stays stale.
+        """
         since_ns = self.last_heard_ns
-        if since_ns is None or now_ns - since_ns < found.STALE_AFTER_S * 1e9:
+        if since_ns is None:
             return
-        finding = found.stale_stream_finding(self.place, since_ns, now_ns, is_busy=is_busy)
+        if work == "idle":
+            self._idle_ns = max(now_ns, self._idle_ns)
+            if not self._has_missed:
+                self._end_stale(now_ns)
+            return
+        silent_since_ns = since_ns if work == "sleeps" else max(since_ns, self._idle_ns)
+        if now_ns - silent_since_ns < found.STALE_AFTER_S * 1e9:
+            return
+        finding = found.stale_stream_finding(self.place, since_ns, now_ns, work=work)
         self._stale_id, self._silent_s = finding.id, (now_ns - since_ns) / 1e9
+        self._has_missed |= work == "works"
         self.findings.note(finding)
 
     def state_findings(self) -> list[Finding]:
@@ -208,8 +221,12 @@ class FollowedSource:
         before, self.last_heard_ns = self.last_heard_ns, max(received_ns, self.last_heard_ns or 0)
         silent_s = 0.0 if before is None else (received_ns - before) / 1e9
         self._silent_s = silent_s if silent_s >= found.STALE_AFTER_S else 0.0
+        self._idle_ns, self._has_missed = 0, False
+        self._end_stale(received_ns)
+
+    def _end_stale(self, t_ns: int) -> None:
         if self._stale_id:
-            self.findings.end(self._stale_id, received_ns)
+            self.findings.end(self._stale_id, t_ns)
             self._stale_id = ""
 
     def _apply(self, seq: int, delivery: Delivery, *, is_late: bool) -> None:

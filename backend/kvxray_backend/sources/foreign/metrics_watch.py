@@ -9,6 +9,7 @@ from typing import Final
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.findings_list import FindingsList
 from kvxray_backend.analysis.metrics_findings import config_finding, contradiction_finding, counter_reset_finding
+from kvxray_backend.analysis.stream_findings import Work
 from kvxray_backend.analysis.stream_health import Place
 from kvxray_backend.metrics.book import MetricsBook
 from kvxray_backend.metrics.configuration import Configuration, configurations, pool_shape
@@ -33,12 +34,14 @@ class MetricsWatch:
         self._resets_s: list[float] = []
 
     @property
-    def is_busy(self) -> bool | None:
-        """Whether the last page tells of work; None: it does not say. An engine that sleeps does none."""
+    def work(self) -> Work | None:
+        """What the last page tells of it; None: it does not say."""
         if self.book.parts("sleep_state").get(_AWAKE) == 0:
-            return False
+            return "sleeps"
         running, waiting = self.book.value("requests_running"), self.book.value("requests_waiting")
-        return None if running is None and waiting is None else bool(running or waiting)
+        if running or waiting:
+            return "works"
+        return None if running is None and waiting is None else "idle"
 
     @property
     def num_blocks(self) -> int | None:

@@ -124,7 +124,7 @@ class OfflineSession:
             for topic, lanes in engine.lanes.items():
                 self._follow(engine, topic, lanes.advance(now_ns))
             for source in engine.sources:
-                source.advance(now_ns, is_busy=engine.pages.is_busy if engine.pages is not None else None)
+                source.advance(now_ns, work=engine.pages.work if engine.pages is not None else None)
 
     def finish(self) -> None:
         """Nothing more will come: what is held is applied, what is missing is told."""
