@@ -44,6 +44,11 @@ def wanted_source() -> str | None:
     return wanted
 
 
+def keep_source(name: str) -> None:
+    """The reader chose it in a component: the other pages begin with it too."""
+    st.session_state[KEPT] = name
+
+
 def choose_source(sources: list[dict[str, Any]]) -> str | None:
     """The name of the source to show; draws a switch only when there is a choice. None: there is none yet."""
     names = [entry["source"] for entry in sources]

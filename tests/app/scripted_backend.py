@@ -39,6 +39,7 @@ PAGE = """<!doctype html><meta charset="utf-8"><title>bench</title>
 import * as mounting from "/assets/kvxray/live_view.js";
 const cleanups = new Map();
 const roots = new Map();
+window.toldStreamlit = [];
 window.mountComponent = async (name, data) => {
   const { mount } = await import(`/assets/kvxray/${name}.js`);
   if (!roots.has(name)) {
@@ -50,7 +51,8 @@ window.mountComponent = async (name, data) => {
     roots.set(name, root);
     host.id = name;
   }
-  const cleanup = mount({ parentElement: roots.get(name), data });
+  const setStateValue = (state, value) => window.toldStreamlit.push([state, value]);
+  const cleanup = mount({ parentElement: roots.get(name), data, setStateValue });
   cleanups.set(name, [...(cleanups.get(name) ?? []), cleanup]);
   // Drawn once: what was mounted shows nothing that a reader never sees.
   await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)));

@@ -127,6 +127,16 @@ def test_a_refusal_stands_beside_the_field_it_is_about(
     assert form.get_by_role("button", name="Attach", exact=True).is_enabled()
 
 
+def test_without_a_backend_nothing_was_refused_and_what_was_typed_stays(form: Page) -> None:
+    field(form, "events").fill("tcp://h:1")
+    form.route("**/api/engines", lambda route: route.abort())
+    press(form, "Attach")
+    expect(form.locator(".result")).to_contain_text("No answer")
+    expect(form.locator("form > .problem")).to_have_text("The backend does not answer.")
+    expect(field(form, "events")).to_have_value("tcp://h:1")
+    expect(form.get_by_role("button", name="Attach", exact=True)).to_be_enabled()
+
+
 def test_once_attached_it_leads_to_the_live_page_and_the_fleet(form: Page, backend: ScriptedBackend) -> None:
     backend.answers["engines"] = fleet_answer(fleet_engine("pod-7"))
     field(form, "metrics").fill("http://pod-7.svc:8000/metrics")

@@ -147,3 +147,21 @@ def test_a_stretch_with_little_in_it_begins_where_that_begins(page: Page, backen
     page.wait_for_function("inside('foreign_course', '.panel-head .muted').textContent.startsWith('since ')")
     path = page.evaluate("inside('foreign_course', '[data-chart=cached] .line').getAttribute('d')")
     assert path.startswith("M0.0 ")
+
+
+def test_while_nobody_answers_what_was_drawn_stays_and_says_of_when_it_is(
+    page: Page, backend: ScriptedBackend, show: Open
+) -> None:
+    answer(page, backend, kv_usage=[0.5] * 5)
+    show()
+    page.wait_for_function("!inside('foreign_course', '[data-chart=usage]').hidden")
+    before = shown(page)
+    page.route("**/api/**", lambda route: route.abort())
+    page.evaluate("inside('foreign_course', '[aria-pressed=true]').click()")
+    words = "inside('foreign_course', '.panel-head .muted').textContent"
+    page.wait_for_function(f"{words}.includes('What is shown is of')")
+    assert page.evaluate(words).count("The backend does not answer.") == 1
+    assert shown(page) == before
+    page.unroute("**/api/**")
+    page.evaluate("inside('foreign_course', '[aria-pressed=true]').click()")
+    page.wait_for_function(f"!{words}.includes('does not answer')")

@@ -126,6 +126,7 @@ def test_several_engines_are_a_table_whose_rows_choose_and_lead_to_the_map(
     page.evaluate("inside('overview', 'tr[data-source=lost] button').click()")
     wait_for(page, ".verdict .sentence", "A sentence on lost.")
     assert page.evaluate("location.search") == "?source=lost"
+    assert page.evaluate("toldStreamlit") == [["source", "lost"]], "the other pages begin with it"
     assert text(page, "[data-figure=used] .value") == "—"
     assert {page.evaluate(f"inside('overview', '[data-cause={key}]').dataset.is") for key in ("kv", "queue")} == {
         "unknown"

@@ -120,6 +120,23 @@ def test_the_stretch_is_chosen_and_asked_for(page: Page, backend: ScriptedBacken
     assert days == 15
 
 
+def test_another_engine_is_chosen_for_the_other_pages_too(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    show(page, backend, mount, Metrics(text(0), text(600)))
+    assert page.evaluate("toldStreamlit") == [], "arriving chooses nothing"
+    reading = [{"name": name, "metrics": {"state": "reading"}} for name in ("e", "f")]
+    backend.answers["engines"] = {"engines": reading}
+    page.evaluate("unmount('signals')")
+    mount("signals", wait=False)
+    page.wait_for_function("inside('signals', 'select option[value=f]') !== null")
+    with page.expect_request(lambda request: "/signals?" in request.url and "engine=f" in request.url):
+        page.evaluate(
+            "(choice => { choice.value = 'f'; choice.dispatchEvent(new Event('change')); })"
+            "(inside('signals', 'select'))"
+        )
+    assert page.evaluate("toldStreamlit") == [["source", "f"]]
+    assert page.evaluate("location.search") == "?source=f"
+
+
 def test_where_less_is_told_than_was_asked_for_it_says_since_when(
     page: Page, backend: ScriptedBackend, mount: Mount
 ) -> None:

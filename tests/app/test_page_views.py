@@ -187,6 +187,20 @@ def test_the_source_goes_along_from_page_to_page_and_the_address_is_written_by_a
     assert elsewhere.run().segmented_control[0].value == "other"
 
 
+def test_what_is_chosen_in_a_component_goes_along_too(backend: AnsweringBackend) -> None:
+    backend.names = ["demo", "other"]
+    page = AppTest.from_function(_keeping_the_other, default_timeout=90).run()
+    assert page.segmented_control[0].value == "other"
+
+
+def _keeping_the_other() -> None:
+    from kvxray_app.source_choice import keep_source
+    from kvxray_app.views.timelines import timelines_page
+
+    keep_source("other")
+    timelines_page()
+
+
 def _timelines() -> None:
     from kvxray_app.views.timelines import timelines_page
 

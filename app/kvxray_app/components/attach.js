@@ -101,7 +101,8 @@ class Attach {
       return { spec, answer: await sendJson("POST", path, {}, spec, request.signal) };
     } catch (error) {
       if (error.name === "AbortError") return null;
-      this.#show(el("b", {}, "It was refused"), el("p", {}, error.message));
+      this.#show(el("b", {}, error.status === 0 ? "No answer" : "It was refused"), el("p", {}, error.message));
+      this.status.textContent = ""; // the field says it
       this.form.busy(false); // what is to be mended gets the focus
       this.form.say({ [fieldOf(error)]: error.message });
       return null;

@@ -4,6 +4,7 @@
 import { el, setAttribute, setText } from "./elements.js";
 import { ForeignChart } from "./foreign_chart.js";
 import { CHARTS, askForStretch, askForTime, askForWhole } from "./foreign_course_data.js";
+import { timeOfDay } from "./format.js";
 import { momentFor } from "./moment.js";
 import { defineComponent } from "./mount.js";
 import { whenWords } from "./moment_words.js";
@@ -80,7 +81,8 @@ class ForeignCourse {
     const asking = (this.asking = new AbortController());
     const told = await this.#told(asking.signal).catch(() => null);
     if (asking !== this.asking) return;
-    if (told) this.#draw(told, told.stretch);
+    if (told?.isAnswered) this.#draw(told, told.stretch);
+    else if (told) this.#drawUnanswered(told.problems);
     this.timer = setTimeout(() => this.#turn(), EVERY_MS);
   }
 
@@ -107,7 +109,14 @@ class ForeignCourse {
     return { from: to - this.span * 1000, to };
   }
 
+  // What was drawn stays, and says of when it is.
+  #drawUnanswered(problems) {
+    const shown = this.drawnAt ? `What is shown is of ${timeOfDay(this.drawnAt)}.` : "";
+    setText(this.words, [...problems, shown, "Trying again."].filter(Boolean).join(" "));
+  }
+
   #draw(told, stretch) {
+    this.drawnAt = new Date().toISOString();
     const untold = this.charts.filter((chart) => !chart.draw(told[chart.chart.from], stretch));
     const names = untold.map(({ chart }) => chart.title.toLowerCase()).join(", ");
     const since = told.isYoung ? `since ${whenWords(stretch.from, false)}` : "";

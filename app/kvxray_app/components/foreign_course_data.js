@@ -101,19 +101,20 @@ export async function askForTime({ source }, at, signal) {
 
 /**
  * Ask for a stretch (ms since 1970): {course, signals: {times (ms), values(line): numbers or null}, or null, and why, where
- * there is none}.
+ * there is none; isAnswered: whether the backend was there}.
  */
 export async function askForStretch({ source, engine, isOfHashes }, from, to, signal) {
   const stretch = { from: new Date(from).toISOString(), to: new Date(to).toISOString() };
   const step = Math.max(1, Math.ceil((to - from) / 1000 / POINTS));
   const [course, signals] = await Promise.all([
-    isOfHashes ? told(getJson("course", { source, ...stretch, points: POINTS }, signal)) : { problem: "" },
+    isOfHashes ? told(getJson("course", { source, ...stretch, points: POINTS }, signal)) : { problem: "", status: 0 },
     told(getJson("signals/course", { engine, ...stretch, signals: SIGNALS, step, fit: 1 }, signal)),
   ]);
   return {
     course: course.answer ? ofCourse(course.answer) : null,
     signals: signals.answer ? ofSignals(signals.answer) : null,
-    problems: [course.problem, signals.problem].filter(Boolean),
+    problems: [...new Set([course.problem, signals.problem].filter(Boolean))],
+    isAnswered: [course, signals].some(({ status }) => status !== 0),
   };
 }
 
@@ -122,7 +123,7 @@ const told = (asked) =>
     (answer) => ({ answer, problem: "" }),
     (error) => {
       if (error.name === "AbortError") throw error;
-      return { answer: null, problem: error.message };
+      return { answer: null, problem: error.message, status: error.status };
     },
   );
 

@@ -56,11 +56,20 @@ class Shown:
         return cls(source["source"], home, source.get("kind", "blocks"), source.get("engine"), is_one_of_many)
 
 
-def mount_live(name: str, shown: Shown, *, key: str, **data: Any) -> None:
-    """Put the live component `name` here."""
+Choose = Callable[[str], None]
+
+
+def mount_live(name: str, shown: Shown, *, key: str, choose: Choose | None = None, **data: Any) -> None:
+    """Put the live component `name` here. choose: is told the source that the reader chose in it."""
     address = {"source": shown.source, "home": shown.home, "is_one_of_many": shown.is_one_of_many}
     payload = {**address, "palettes": palettes(), "words": glossary(), **data}
-    _renderer(name)(key=key, data=payload)
+    if choose is None:
+        _renderer(name)(key=key, data=payload)
+        return
+    # Streamlit keeps what a component tells only where something listens to its changes.
+    chosen = _renderer(name)(key=key, data=payload, on_source_change=lambda: None).source
+    if chosen:
+        choose(chosen)
 
 
 @cache

@@ -13,7 +13,9 @@ import { applyTheme } from "./theme.js";
 import { Tip } from "./tip.js";
 
 class Overview {
-  constructor(root, { source, overview: words, words: glossary }) {
+  /** `keep(name)`: for the other pages, what somebody chose. */
+  constructor(root, { source, overview: words, words: glossary }, keep) {
+    this.keep = keep;
     this.root = root;
     this.chosen = source ?? null;
     this.tip = new Tip(root);
@@ -62,6 +64,7 @@ class Overview {
     const url = new URL(location.href);
     url.searchParams.set("source", name);
     history.replaceState(history.state, "", url);
+    this.keep(name);
     this.#draw();
   }
 
@@ -136,9 +139,9 @@ function aboutEngine(engine) {
   return [model, roleOf(engine), labels.node, media.join(", "), when].filter(Boolean).join("  ·  ");
 }
 
-export const mount = defineComponent("overview", ({ parentElement, data }) => {
+export const mount = defineComponent("overview", ({ parentElement, data, setStateValue }) => {
   applyTheme(parentElement, data.palettes);
-  const view = new Overview(parentElement.querySelector(".kx"), data);
+  const view = new Overview(parentElement.querySelector(".kx"), data, (name) => setStateValue("source", name));
   return {
     update: (next) => applyTheme(next.parentElement, next.data.palettes),
     destroy: () => view.close(),

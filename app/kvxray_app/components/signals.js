@@ -18,7 +18,8 @@ const SPANS = [
 ];
 
 class Signals {
-  constructor(parent, root, { source, words, palettes }) {
+  /** `keep(name)`: for the other pages, what somebody chose. */
+  constructor(parent, root, { source, words, palettes }, keep) {
     this.parent = parent;
     this.root = root;
     this.palettes = palettes;
@@ -32,7 +33,10 @@ class Signals {
     this.span_s = SPANS[0][0];
     this.panels = new Map();
     this.#build();
-    this.engines = new SignalsEngines(source ?? null, (name) => this.#choose(name));
+    this.engines = new SignalsEngines(source ?? null, (name) => {
+      keep(name);
+      this.#choose(name);
+    });
     this.choice.append(this.engines.node);
     this.#choose(source ?? null);
   }
@@ -127,7 +131,8 @@ class Signals {
   }
 }
 
-export const mount = defineComponent("signals", ({ parentElement, data }) => {
-  const view = new Signals(parentElement, parentElement.querySelector(".kx"), data);
+export const mount = defineComponent("signals", ({ parentElement, data, setStateValue }) => {
+  const keep = (name) => setStateValue("source", name);
+  const view = new Signals(parentElement, parentElement.querySelector(".kx"), data, keep);
   return { update: (next) => view.retheme(next), destroy: () => view.close() };
 });

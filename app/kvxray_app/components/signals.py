@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kvxray_app.components.live_component import Shown, mount_live
+from kvxray_app.components.live_component import Choose, Shown, mount_live
 
 
-def signals_screen(source: str | None) -> None:
-    """Mount it here. source: the engine to begin with; None: the first whose metrics are read."""
-    mount_live("signals", Shown(source), key="signals")
+def signals_screen(source: str | None, choose: Choose | None = None) -> None:
+    """Mount it here. source: the engine to begin with; None: the first that tells any. choose: told of another one."""
+    mount_live("signals", Shown(source), key="signals", choose=choose)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from kvxray_app.client import BackendError, client
 from kvxray_app.components.overview import overview_screen
 from kvxray_app.empty_state import no_engine
-from kvxray_app.source_choice import wanted_source
+from kvxray_app.source_choice import keep_source, wanted_source
 
 
 def overview() -> None:
@@ -21,4 +21,4 @@ def overview() -> None:
     if not sources:
         no_engine()
         return
-    overview_screen(wanted_source())
+    overview_screen(wanted_source(), keep_source)
