@@ -8,6 +8,7 @@ a clock that went back. The caller cuts at keyframes and gaps.
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import Future
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from kvxray_engine.stream.codec import Message
 from kvxray_engine.stream.columns import distinct
 from kvxray_engine.stream.event_times import operation_times
 from kvxray_engine.stream.joining import can_be_timed_from, can_join
-from kvxray_engine.stream.schema import MAX_ORDINAL, Name
+from kvxray_engine.stream.schema import MAX_ORDINAL, Header, Name
 from numpy.typing import NDArray
 
 from kvxray_storage.block_filter import encode_filter, touched_blocks
@@ -25,6 +26,8 @@ from kvxray_storage.hash_filter import encode_hash_filter
 from kvxray_storage.kind_counts import encode_counts
 from kvxray_storage.packing import Packer
 from kvxray_storage.records import EpochKey
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,13 +71,26 @@ class ClosedChunk:
         return len(self.counts) + len(self.bits) + len(self.hash_bits) + len(self.data)
 
 
+@dataclass(frozen=True, slots=True)
+class Unbuilt:
+    """Messages of which no chunk could be made. `queue_bytes`: what they take of the queue."""
+
+    first: Header
+    last: Header
+    queue_bytes: int
+
+
 class ChunkBuilder:
-    """Messages of one epoch on their way into a chunk. `opened_at`: monotonic seconds of the first, None without."""
+    """Messages of one epoch on their way into a chunk. `opened_at`: monotonic seconds of the first, None without.
+
+    Of messages that cannot be packed together its owner takes what is to be told as missing.
+    """
 
     def __init__(self, key: EpochKey, chunk_events: int, chunk_seconds: float, packer: Packer) -> None:
         self.key = key
         self._packer = packer
         self.opened_at: float | None = None
+        self._unbuilt: list[Unbuilt] = []
         self._chunk_events = chunk_events
         self._chunk_seconds = chunk_seconds
         self._messages: list[Message] = []
@@ -119,12 +135,22 @@ class ChunkBuilder:
         return [chunk for chunk in closed if chunk is not None]
 
     def cut(self) -> ClosedChunk | None:
-        """Closes what is open; None when nothing is."""
+        """Closes what is open; None when nothing is, or none can be made of it."""
         if not self._messages:
             return None
-        chunk = _close(self.key, self._messages, self._queue_bytes, self._packer)
+        messages, queue_bytes = self._messages, self._queue_bytes
         self._messages, self._events, self._queue_bytes, self.opened_at = [], 0, 0, None
-        return chunk
+        try:
+            return _close(self.key, messages, queue_bytes, self._packer)
+        except Exception:
+            logger.exception("No chunk can be made of messages of epoch %s, which are set aside.", self.key)
+            self._unbuilt.append(Unbuilt(messages[0].header, messages[-1].header, queue_bytes))
+            return None
+
+    def take_unbuilt(self) -> list[Unbuilt]:
+        """What no chunk could be made of since it was last asked."""
+        taken, self._unbuilt = self._unbuilt, []
+        return taken
 
     def check_integrity(self) -> None:
         assert (self.opened_at is None) == (not self._messages), "a chunk is open exactly while it holds messages"

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
 import sqlalchemy as sa
 from kvxray_engine.stream.block_map import BlockMap
-from kvxray_engine.stream.codec import BadMessage
 from kvxray_engine.stream.schema import Descriptor
 
 from kvxray_storage.catch_up import CatchUp, Writing
@@ -84,6 +84,12 @@ class EpochFolds:
 
     def take_chunk(self, batch: CommitBatch, chunk: ClosedChunk) -> None:
         """A chunk that the batch stores."""
+        try:
+            self._take_chunk(batch, chunk)
+        except Exception:
+            self._give_up(chunk.key)
+
+    def _take_chunk(self, batch: CommitBatch, chunk: ClosedChunk) -> None:
         if chunk.key in self._fresh:
             self._begin_at_chunk(batch, chunk)
         fold = self._live.get(chunk.key)
@@ -114,10 +120,22 @@ class EpochFolds:
 
     def finish(self, batch: CommitBatch) -> None:
         """Everything of the batch was taken: its rollups go with it, and the keyframes that were drawn."""
-        batch.keyframes.extend(drawn.result() for drawn in batch.drafts)
+        for drawn in batch.drafts:
+            try:
+                batch.keyframes.append(drawn.result())
+            except Exception:
+                # The next one is drawn anew; until then a moment is folded from the one before.
+                logger.exception("a keyframe could not be made")
         batch.drafts.clear()
         for key, fold in self._live.items():
             batch.rollups.extend(touched_rollups(key, fold.book))
+
+    def begin_again(self, keys: Iterable[EpochKey]) -> None:
+        """Of these not all that was taken is stored: what counts is what the database has."""
+        for key in keys:
+            is_taken = self._fresh.pop(key, None) is not None
+            if self._live.pop(key, None) is not None or is_taken:
+                self._fall_behind(key)
 
     def settle(self) -> None:
         """What was taken is stored."""
@@ -163,12 +181,9 @@ class EpochFolds:
         return RollupBook(FoldStart(self._database, key).read_row)
 
     def _fold(self, batch: CommitBatch, fold: EpochFold, chunk: ClosedChunk) -> None:
-        try:
-            fold.fold(chunk.wire_seq0, chunk.message)
-            if fold.is_due:
-                batch.drafts.append(self._packer.pack(fold.draft()))
-        except Exception:
-            self._give_up(chunk.key)
+        fold.fold(chunk.wire_seq0, chunk.message)
+        if fold.is_due:
+            batch.drafts.append(self._packer.pack(fold.draft()))
 
     def _rewind(self, batch: CommitBatch, key: EpochKey, wire_seq: int) -> None:
         batch.rewinds[key] = min(wire_seq, batch.rewinds.get(key, wire_seq))
@@ -232,7 +247,7 @@ def with_names(keyframe: Keyframe) -> tuple[Keyframe, EitherState | None]:
         return replace(keyframe, names=keyframe.names or {}), None
     try:
         state = load_state(keyframe.kind, keyframe.state)
-    except BadMessage as error:
+    except Exception as error:
         # Stored as it is: what cannot be read today is still what the source sent.
         logger.warning("a keyframe cannot be read: %s", error)
         return replace(keyframe, names=keyframe.names or {}), None

@@ -24,6 +24,7 @@ from kvxray_storage.packing import Packer
 from kvxray_storage.records import EpochKey, Gap, Keyframe, OpenedEpoch, Repair
 from kvxray_storage.refusals import why_gone, why_not_written
 from kvxray_storage.room import NoRoom, Room
+from kvxray_storage.set_aside import Apart, Unwritable, blaming_entries, gap_of
 from kvxray_storage.state_kinds import read_descriptor
 from kvxray_storage.write_queue import Arrived, Entry, WriteQueue
 from kvxray_storage.writer_claim import WriterClaim
@@ -83,6 +84,7 @@ class LogWriter(threading.Thread):
         self._builders: dict[EpochKey, ChunkBuilder] = {}
         writing = partial(self.room.guarded, self._transactions.begin, 0, is_place=True)
         self._packer = Packer()
+        self._apart = Apart()
         self._folds = EpochFolds(database, writing, self._packer)
 
     def close(self, timeout_s: float) -> None:
@@ -181,13 +183,18 @@ class LogWriter(threading.Thread):
 
     def _put(self, batch: CommitBatch, entry: Entry, num_bytes: int, waiting: int) -> None:
         """waiting: events that wait, the entry's own included."""
+        is_record = not isinstance(entry, Arrived | Keyframe)
+        if is_record or entry.key in self._apart.unopened:
+            batch.queue_bytes += 0 if is_record else num_bytes
+            batch.record_bytes += num_bytes if is_record else 0
+        if entry.key in self._apart.unopened:
+            return
         if isinstance(entry, Arrived):
             builder = self._builder(entry.key)
             is_much = builder.num_events + waiting >= MUCH * self._chunk_events
             most = GROWTH * self._chunk_events if is_much else 0
-            self._close_chunks(batch, builder.add(entry.message, num_bytes, entry.at, most))
-            return
-        if isinstance(entry, Repair):
+            self._close_chunks(batch, builder, builder.add(entry.message, num_bytes, entry.at, most))
+        elif isinstance(entry, Repair):
             batch.records.append(entry)
         elif isinstance(entry, Gap):
             self._cut_one(batch, entry.key)
@@ -200,8 +207,6 @@ class LogWriter(threading.Thread):
             batch.queue_bytes += num_bytes
         else:
             self._open(batch, entry)
-        if not isinstance(entry, Keyframe):
-            batch.record_bytes += num_bytes
 
     def _open(self, batch: CommitBatch, opened: OpenedEpoch) -> None:
         """What is left of the source's other epochs goes first; then they need no builder any more."""
@@ -228,25 +233,47 @@ class LogWriter(threading.Thread):
                 self._cut_one(batch, key)
 
     def _cut_one(self, batch: CommitBatch, key: EpochKey) -> None:
-        chunk = self._builders[key].cut() if key in self._builders else None
-        if chunk is not None:
-            self._close_chunks(batch, [chunk])
+        builder = self._builders.get(key)
+        chunk = builder.cut() if builder is not None else None
+        if builder is not None:
+            self._close_chunks(batch, builder, [] if chunk is None else [chunk])
 
-    def _close_chunks(self, batch: CommitBatch, chunks: list[ClosedChunk]) -> None:
+    def _close_chunks(self, batch: CommitBatch, builder: ChunkBuilder, chunks: list[ClosedChunk]) -> None:
+        key = builder.key
         for chunk in chunks:
-            batch.chunks.append(chunk)
             batch.queue_bytes += chunk.queue_bytes
-            self._ahead[chunk.key] = self._ahead[chunk.key].with_chunk(chunk)
-            self._folds.take_chunk(batch, chunk)
+            if key not in self._apart.unopened:
+                batch.chunks.append(chunk)
+                self._ahead[key] = self._ahead[key].with_chunk(chunk)
+                self._folds.take_chunk(batch, chunk)
+        for lost in builder.take_unbuilt():
+            batch.queue_bytes += lost.queue_bytes
+            batch.records.append(gap := gap_of(key, lost.first, lost.last))
+            self._ahead[key] = self._ahead[key].with_gap(gap)
 
     def _commit(self, batch: CommitBatch, flushed: int) -> bool:
-        """Tries until it holds. False: the log closes and the database still refuses."""
+        """Until it holds, without what cannot be stored. False: the log closes and the database still refuses."""
+        try:
+            is_held = self._write(batch)
+        except Unwritable:
+            broken = self._apart.write(batch, self.committed, self._write)
+            is_held = broken is not None
+            self._folds.begin_again(broken or ())
+            self._ahead.update(batch.progress)
+        if is_held:
+            self._settle(batch, flushed)
+        return is_held
+
+    def _write(self, batch: CommitBatch) -> bool:
+        """Tries until it holds. False: the log closes and the database still refuses. Raises Unwritable."""
         pause = FIRST_PAUSE_S
         while True:
             try:
                 if batch:
                     begin, is_place = self._transactions.begin, batch.is_place
-                    with self.room.guarded(begin, batch.num_bytes, is_place=is_place) as connection:
+                    with blaming_entries():
+                        num_bytes = batch.num_bytes
+                    with self.room.guarded(begin, num_bytes, is_place=is_place) as connection, blaming_entries():
                         batch.write(connection)
             except NoRoom:
                 self.room.wait(self.errands, self._transactions.begin, lambda: self._close_by)
@@ -258,7 +285,6 @@ class LogWriter(threading.Thread):
                     return False
                 pause = min(pause * 2, LONGEST_PAUSE_S)
                 continue
-            self._settle(batch, flushed)
             return True
 
     def _settle(self, batch: CommitBatch, flushed: int) -> None:
