@@ -34,6 +34,7 @@ LABELS: Final[dict[str, tuple[str, PageName]]] = {
     "ttft_hour_s": ("first token, hour before", "timelines"),
     "queue_p50_s": ("of it waiting, median", "timelines"),
     "prefill_p50_s": ("of it computing, median", "timelines"),
+    "affinity_lost": ("cached tokens left unused, 30 min", "timelines"),
 }
 
 

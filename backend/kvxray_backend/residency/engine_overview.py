@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvxray_backend.analysis.verdict import judge
+from kvxray_backend.analysis.verdict_of_router import RouterSigns, judge_router
 from kvxray_backend.analysis.verdict_signs import Signs
 from kvxray_backend.figure import Figure
 from kvxray_backend.moments import LIVE, iso_time_or_none
@@ -15,6 +16,7 @@ from kvxray_backend.residency.figures import residency_figures
 from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource
 from kvxray_backend.residency.source_view import labels_of
 from kvxray_backend.residency.view import trouble_of
+from kvxray_backend.router_signals import router_signs
 from kvxray_backend.sources.foreign.media import tier_of
 from kvxray_backend.told_findings import the_most_telling
 
@@ -24,11 +26,10 @@ def foreign_engine_view(moment: ForeignMoment) -> EngineView:
     source, columns = moment.source, moment.columns
     signals, metrics = _of_metrics(moment)
     figures = overview_figures_of(moment, signals)
-    verdict = judge(
-        Signs(
-            moment.state, figures, moment.findings, kind=source.kind, metrics=metrics.state, trouble=trouble_of(moment)
-        )
+    signs = Signs(
+        moment.state, figures, moment.findings, kind=source.kind, metrics=metrics.state, trouble=trouble_of(moment)
     )
+    verdict = judge_router(signs, _router_signs(moment)) if source.make == "router" else judge(signs)
     descriptor = columns.descriptor if columns is not None else None
     newest = sorted(moment.findings, key=lambda finding: finding.time_ns, reverse=True)
     return EngineView(
@@ -82,6 +83,14 @@ def _of_metrics(moment: ForeignMoment) -> tuple[dict[str, Figure], MetricsStateV
         return told_then(moment)
     with engine.lock:
         return signal_figures(engine), metrics_view(engine)
+
+
+def _router_signs(moment: ForeignMoment) -> RouterSigns:
+    engine = moment.source.engine
+    if engine is None or moment.at != LIVE:
+        return moment.metrics.router if moment.metrics is not None else RouterSigns()
+    with engine.lock:
+        return router_signs(engine.watch.book) if engine.watch is not None else RouterSigns()
 
 
 def _times(moment: ForeignMoment, kind: str) -> int:

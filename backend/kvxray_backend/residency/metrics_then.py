@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kvxray_backend import overview_signals
+from kvxray_backend.analysis.verdict_of_router import RouterSigns
 from kvxray_backend.figure import Figure
 from kvxray_backend.metrics.past_book import PastBook
 from kvxray_backend.moments import iso_time
+from kvxray_backend.router_signals import router_signs
 from kvxray_backend.signal_history import SignalHistory, Timed
 
 MINUTE_S: Final = 60.0
@@ -19,12 +21,13 @@ MAX_APART_S: Final = 120.0
 @dataclass(frozen=True, slots=True, eq=False)
 class MetricsThen:
     """`figures`: by the names of the overview. `read_s`: when the reading ended that they are of; `seconds`: how long
-    it took, a minute where it is older than an hour.
+    it took, a minute where it is older than an hour. `router`: what they told of one.
     """
 
     figures: dict[str, Figure]
     read_s: float
     seconds: float
+    router: RouterSigns = RouterSigns()
 
     @property
     def sentence(self) -> str:
@@ -47,7 +50,7 @@ def metrics_then(history: SignalHistory, engine: str, at_s: float, every_s: floa
     if not until or at_s - until[-1].at_s > apart_s:
         return None
     book = PastBook([(one.at_s, one.stretch) for one in until])
-    return MetricsThen(overview_signals.figures_of_past(book), until[-1].at_s, until[-1].seconds)
+    return MetricsThen(overview_signals.figures_of_past(book), until[-1].at_s, until[-1].seconds, router_signs(book))
 
 
 def _covers(one: Timed, at_s: float) -> bool:

@@ -6,9 +6,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from kvxray_backend.moments import LIVE
 from kvxray_backend.observed.engine import ObservedEngine
 from kvxray_backend.observed.spec import ObserveSpec
 from kvxray_backend.observed.surroundings import Surroundings
+from kvxray_backend.residency.engine_overview import foreign_engine_view
+from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
 from kvxray_engine.clock import SystemClock
 from kvxray_storage import history
@@ -44,6 +47,23 @@ def test_an_engine_of_metrics_alone_has_no_stream_and_its_numbers(tmp_path: Path
         until(lambda: value(engine, "requests_running") == 3)
         assert (engine.connection, engine.ranks) == ("no_stream", {})
         until(lambda: engine.metrics_status.num_pages)
+
+
+def test_a_router_is_judged_by_its_requests_and_not_by_a_cache(tmp_path: Path) -> None:
+    told = "llm_d_epp:request_running 2\nllm_d_epp:ready_endpoints 3\nllm_d_epp:kv_cache_events_active_subscribers 1\n"
+    with (
+        stored_in(tmp_path) as stored,
+        serving(text(told)) as web,
+        watching(*stored, spec(make="router", metrics=f"{web.url}/metrics")) as engine,
+    ):
+        until(lambda: value(engine, "router_running") == 2)
+        until(lambda: engine.metrics_status.num_pages)
+        source = ForeignSource("e", engine, None)
+        verdict = foreign_engine_view(ForeignMoment(source, LIVE, "no_stream", None, None, None, 0, None, ())).verdict
+        assert (verdict.rule, verdict.sentence) == (
+            "index_deaf",
+            "The router's index follows the events of 1 of 3 engines.",
+        )
 
 
 def test_a_page_that_dies_and_comes_back_is_read_again_and_what_fell_is_told(tmp_path: Path) -> None:
