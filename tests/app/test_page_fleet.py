@@ -71,6 +71,21 @@ def test_a_line_says_how_an_engine_is_and_what_it_does_not_tell_is_no_number(
     assert page.evaluate("inside('fleet', 'tr[data-engine=full] a').href") == f"{backend.url}/?source=full"
 
 
+@pytest.mark.parametrize("width", [700, 1000, 1280, 1920])
+def test_what_is_not_observable_stays_in_its_column(
+    page: Page, backend: ScriptedBackend, mount: Mount, width: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    show(page, backend, mount, fleet_engine("silent", {}))
+    outside = page.evaluate(
+        """() => [...inside('fleet', 'tr[data-engine=silent]').querySelectorAll('[data-figure]')].filter((cell) => {
+          const [box, words] = [cell, cell.querySelector('.value')].map((node) => node.getBoundingClientRect());
+          return words.left < box.left || words.right > box.right + 0.5;
+        }).map((cell) => cell.dataset.figure)"""
+    )
+    assert outside == []
+
+
 def test_the_worst_comes_first_and_each_head_sorts_with_the_unknown_last(
     page: Page, backend: ScriptedBackend, mount: Mount
 ) -> None:

@@ -137,6 +137,26 @@ def test_another_engine_is_chosen_for_the_other_pages_too(page: Page, backend: S
     assert page.evaluate("location.search") == "?source=f"
 
 
+def test_while_nobody_answers_the_page_says_so_once(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    show(page, backend, mount, Metrics(text(0), text(600)))
+    page.route("**/api/**", lambda route: route.abort())
+    page.wait_for_function("!inside('signals', '.trouble').hidden")
+    page.evaluate("inside('signals', '[aria-label$=\"24 h\"]').click()")
+    page.wait_for_function("inside('signals', '.topics .failed').textContent === 'The backend does not answer.'")
+    assert page.evaluate("[...inside('signals', '.topics').querySelectorAll('.failed')].every((one) => one.hidden)")
+    assert "What is shown is of" in page.evaluate("inside('signals', '.trouble').textContent")
+
+
+@pytest.mark.parametrize("width", [700, 1280, 1920])
+def test_one_signal_alone_takes_the_whole_row(page: Page, backend: ScriptedBackend, mount: Mount, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    show(page, backend, mount, Metrics("vllm:kv_cache_usage_perc 0.25\n", "vllm:kv_cache_usage_perc 0.5\n"))
+    room = "['.grid', '.signal', '.chart'].map((part) => inside('signals', part).getBoundingClientRect().width)"
+    grid, card, chart = page.evaluate(room)
+    assert card == grid
+    assert chart > 0.9 * card
+
+
 def test_where_less_is_told_than_was_asked_for_it_says_since_when(
     page: Page, backend: ScriptedBackend, mount: Mount
 ) -> None:

@@ -94,7 +94,8 @@ class Signals {
     this.#drawState(told);
     this.#drawEmpty(told, failed);
     setAttribute(this.body, "data-old", Boolean(failed) || Boolean(told?.status.stale && this.end === null));
-    const asked = { engine: told?.engine, span_s: this.span_s, end: this.end, palette: this.palette };
+    const { span_s, end, palette } = this;
+    const asked = { engine: told?.engine, span_s, end, palette, isAway: Boolean(failed) };
     reconcile(this.body, topics, ({ title }) => title, ({ title }) => this.#panel(title), (_, topic) =>
       this.panels.get(topic.title).draw(topic, asked),
     ); // prettier-ignore

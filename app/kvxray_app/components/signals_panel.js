@@ -33,7 +33,7 @@ export class SignalsPanel {
     this.course.close();
   }
 
-  /** `topic` as the API tells it; `asked`: {engine, span_s, end, palette}. */
+  /** `topic` as the API tells it; `asked`: {engine, span_s, end, palette, isAway}; away: the page says so itself. */
   draw(topic, asked) {
     this.topic = topic;
     this.asked = asked;
@@ -46,7 +46,7 @@ export class SignalsPanel {
     const { told, failed } = this.course;
     this.#drawSince(told);
     setText(this.failed, failed);
-    setAttribute(this.failed, "hidden", !failed);
+    setAttribute(this.failed, "hidden", !failed || this.asked.isAway);
     const make = ({ name }) => {
       const card = new SignalCard(name, this.certainties, this.tip, (at) => this.#point(at));
       this.cards.set(name, card);
