@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from kvxray_backend.residency.chain_order import NOT_HERE, ROOT, chain_order
 from kvxray_backend.residency.columns import columns_of
 from kvxray_backend.residency.explanations import explanations
 from kvxray_backend.residency.figures import residency_figures
-from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource
+from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource, Lately
 from kvxray_backend.residency.map_frame import map_frame
 from kvxray_backend.residency.picture import ResidencyPicture
 from kvxray_backend.residency.places import places_view
@@ -195,3 +196,26 @@ def test_of_very_many_blocks_every_nth_stands_for_all(
     figures = residency_figures(moment_of(source), {})
     assert (figures["age_p50_s"].value, figures["age_p50_s"].certainty) == (pytest.approx(20.0, abs=4.0), certainty)
     assert figures["idle_p50_s"].value == pytest.approx(20.0, abs=4.0)
+
+
+def test_what_came_back_is_told_for_each_that_was_evicted_in_the_last_minute() -> None:
+    source = Told()
+    source.batch(stored([1, 2, 3, 4]), ts=980)
+    moment = moment_of(source)
+    told = residency_figures(replace(moment, lately=Lately(4, 1)), {})["eviction_regret"]
+    assert (told.value, told.unit, told.certainty) == (0.25, "ratio", "exact")
+    for lately, now_s in ((Lately(0, 0), NOW_S), (Lately(4, 1), 1_041)):
+        none = residency_figures(replace(moment, lately=lately, now_ns=now_s * S), {})["eviction_regret"]
+        assert (none.value, none.certainty) == (None, "exact")
+    assert residency_figures(moment, {})["eviction_regret"].certainty == "not_observable"
+
+
+def test_the_capacity_of_a_later_life_is_no_exact_capacity_of_an_earlier_one() -> None:
+    source = Told()
+    source.batch(stored([1]), ts=950)
+    for is_of_then, certainty in ((True, "exact"), (False, "derived")):
+        moment = replace(moment_of(source, capacity=4), is_capacity_of_then=is_of_then)
+        figures = residency_figures(moment, {})
+        assert (figures["capacity_blocks"].value, figures["capacity_blocks"].certainty) == (4, certainty)
+        assert figures["cached_share"].certainty == certainty
+        assert [place.capacity.certainty for place in places_view(moment)] == [certainty]

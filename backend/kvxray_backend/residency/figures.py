@@ -14,7 +14,7 @@ import numpy as np
 from kvxray_backend.figure import Certainty, Figure, Unit
 from kvxray_backend.residency.chain_order import ChainOrder
 from kvxray_backend.residency.columns import ResidencyColumns
-from kvxray_backend.residency.foreign_source import ForeignMoment
+from kvxray_backend.residency.foreign_source import ForeignMoment, Lately
 from kvxray_backend.residency.measures import (
     LIFETIME_WINDOW_S,
     RATE_WINDOW_S,
@@ -46,6 +46,7 @@ UNITS: Final[Mapping[str, Unit]] = {
     "stores_per_s": "per_second",
     "evictions_per_s": "per_second",
     "reuses_per_s": "per_second",
+    "eviction_regret": "ratio",
     "lifetime_p50_s": "seconds",
     "age_p50_s": "seconds",
     "idle_p50_s": "seconds",
@@ -80,7 +81,7 @@ def residency_figures(
         figures |= _of_times(moment, columns)
         figures |= _of_chains(moment, moment.picture.order) if with_chains else {}
     if moment.capacity is not None:
-        figures["capacity_blocks"] = Figure(value=moment.capacity, unit="blocks")
+        figures["capacity_blocks"] = Figure(value=moment.capacity, unit="blocks", certainty=_of_capacity(moment))
     for name, told in FROM_METRICS.items():
         figures[name] = signals.get(told) or _untold(name)
     return figures
@@ -91,6 +92,11 @@ def _untold(name: str) -> Figure:
     if name.endswith("_s"):
         unit = "per_second" if name.endswith("per_s") else "seconds"
     return Figure(value=None, unit=unit, certainty="not_observable")
+
+
+def _of_capacity(moment: ForeignMoment) -> Certainty:
+    """An engine keeps its number of blocks for its life; in an earlier one it may have had another."""
+    return "exact" if moment.is_capacity_of_then else "derived"
 
 
 def since_of(moment: ForeignMoment) -> str | None:
@@ -118,7 +124,9 @@ def _of_cached(moment: ForeignMoment, columns: ResidencyColumns) -> dict[str, Fi
         "cached_elsewhere_blocks": _counted(moment, num_copies(columns, ~gpu), "blocks"),
         "cached_tokens": _counted(moment, tokens, "tokens", sure),
         "maybe_blocks": _counted(moment, copies - certain, "blocks"),
-        "cached_share": not_observable("ratio") if share is None else _counted(moment, share, "ratio", sure),
+        "cached_share": not_observable("ratio")
+        if share is None
+        else _counted(moment, share, "ratio", sure if moment.is_capacity_of_then else "derived"),
     }
 
 
@@ -139,9 +147,18 @@ def _of_window(moment: ForeignMoment, columns: ResidencyColumns) -> dict[str, Fi
         "evictions_per_s": event(gone.evicted / seconds, "per_second", gone.is_low),
         "lifetime_p50_s": event(lately.lifetime_p50_s, "seconds", lately.is_low),
     }
+    if moment.lately is not None:
+        figures["eviction_regret"] = event(_regret(moment, moment.lately), "ratio", False)
     if np.any(columns.reuses):
         figures["reuses_per_s"] = event(num_reused(columns, gpu, moment.now_ns) / seconds, "per_second", True)
     return figures
+
+
+def _regret(moment: ForeignMoment, lately: Lately) -> float | None:
+    """Hashes that came back, for each that was evicted: what was computed again for nothing. None: none was evicted."""
+    assert moment.columns is not None, "something is known"
+    is_over = moment.now_ns - moment.columns.t_ns > RATE_WINDOW_S * 1e9
+    return None if is_over or not lately.evicted else lately.returned / lately.evicted
 
 
 def _of_times(moment: ForeignMoment, columns: ResidencyColumns) -> dict[str, Figure]:

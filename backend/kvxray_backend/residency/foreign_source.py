@@ -42,11 +42,20 @@ class ForeignSource:
         return "metrics"
 
 
+@dataclass(frozen=True, slots=True)
+class Lately:
+    """How often a hash was evicted, and how often one came back, in the minute up to the last event."""
+
+    evicted: int
+    returned: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ForeignMoment:
     """A source just after one event, or as it is (`at` live). `picture` None: nothing is known of what is cached.
     `now_ns`: by the engine's clock. `epoch` None: none was joined. `since_ns`: as long as it has been in this state.
     `metrics`: what they told then, of a moment of the past; None: nothing is kept of that, or it is the present.
+    `is_capacity_of_then`: False for that of a later life of the engine. `lately`: None of the past.
     """
 
     source: ForeignSource
@@ -59,6 +68,8 @@ class ForeignMoment:
     capacity: int | None
     findings: tuple[Finding, ...]
     metrics: MetricsThen | None = None
+    is_capacity_of_then: bool = True
+    lately: Lately | None = None
 
     @property
     def columns(self) -> ResidencyColumns | None:

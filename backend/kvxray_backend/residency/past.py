@@ -43,6 +43,7 @@ class ResidencyPast:
         fold, picture = self._state(source.name, point, row)
         found = history.findings_open_at(self._backend.database, source.name, point.epoch, fold.t_ns)
         capacity = capacity_of(source.engine, source.rank) if source.engine is not None else None
+        is_of_now = source.rank is not None and source.rank.epoch == point.epoch
         return ForeignMoment(
             source=source,
             at=str(point),
@@ -54,6 +55,7 @@ class ResidencyPast:
             capacity=capacity,
             findings=tuple(finding_of(one) for one in found),
             metrics=self._metrics_then(source, moment.t_ns or fold.t_ns),
+            is_capacity_of_then=is_of_now,
         )
 
     def _of_metrics(self, source: ForeignSource, t_ns: int) -> ForeignMoment:

@@ -48,6 +48,11 @@ def _capacity(moment: ForeignMoment, pool: Pool) -> int | None:
     return pool.num_blocks or None
 
 
+def _capacity_figure(moment: ForeignMoment, capacity: int) -> Figure:
+    is_of_then = capacity != moment.capacity or moment.is_capacity_of_then
+    return Figure(value=capacity, unit="blocks", certainty="exact" if is_of_then else "derived")
+
+
 def _place(moment: ForeignMoment, picture: ResidencyPicture, place: int, reach: Reach) -> PlaceView:
     columns = picture.columns
     where = columns.places == place
@@ -78,7 +83,7 @@ def _place(moment: ForeignMoment, picture: ResidencyPicture, place: int, reach: 
         maybe=copies - certain,
         reachable=chain(reach.reachable),
         unreachable=chain(reach.unreachable),
-        capacity=not_observable("blocks") if capacity is None else Figure(value=capacity, unit="blocks"),
+        capacity=not_observable("blocks") if capacity is None else _capacity_figure(moment, capacity),
     )
 
 

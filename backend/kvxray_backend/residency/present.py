@@ -14,7 +14,7 @@ from kvxray_backend.backend import Backend
 from kvxray_backend.moments import LIVE
 from kvxray_backend.observed.engine import ObservedEngine, ObservedRank
 from kvxray_backend.residency.columns import ResidencyColumns, copied, in_order
-from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource, capacity_of, findings_about
+from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource, Lately, capacity_of, findings_about
 from kvxray_backend.residency.picture import ResidencyPicture
 
 KEEP_S: Final = 0.5
@@ -79,8 +79,9 @@ def present(backend: Backend, source: ForeignSource, pictures: PresentPictures) 
         heard_ns = rank.followed.last_heard_ns if rank is not None else None
         capacity = capacity_of(engine, rank)
         epoch = rank.epoch if rank is not None else None
+        lately = Lately(*rank.followed.readmissions.of_last_minute()) if rank is not None else None
     told = pictures.of(engine, rank) if rank is not None else None
     if told is not None and heard_ns is not None:
         # By the engine's clock: as long after its last event as we have waited since.
         now_ns = told.columns.t_ns + max(now_ns - heard_ns, 0)
-    return ForeignMoment(source, LIVE, connection, since_ns, epoch, told, now_ns, capacity, findings)
+    return ForeignMoment(source, LIVE, connection, since_ns, epoch, told, now_ns, capacity, findings, lately=lately)
