@@ -11,7 +11,7 @@ from kvxray_engine.stream.codec import Message
 from kvxray_engine.stream.event_times import timing_of
 
 from kvxray_storage import models
-from kvxray_storage.chunk_reader import ChunkPlace, StoredChunk
+from kvxray_storage.chunk_reader import ChunkPlace, StoredChunk, read_chunk
 from kvxray_storage.database import Database
 from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.records import EpochKey
@@ -37,6 +37,16 @@ def check_is_stored(database: Database, key: EpochKey, seq: int) -> None:
     with database.reading() as connection:
         if connection.execute(reaching).first() is None:
             check_is_passed(connection, key, seq)
+
+
+def first_chunk(database: Database, key: EpochKey) -> Message | None:
+    """The messages of an epoch's first chunk, joined; None without one. Raises DamagedChunk."""
+    chunk = models.chunk
+    columns = (chunk.c.wire_seq0, chunk.c.wire_seq1, chunk.c.seq0, chunk.c.seq1)
+    query = sa.select(*columns).where(*of_epoch(chunk, key)).order_by(chunk.c.wire_seq0).limit(1)
+    with database.reading() as connection:
+        row = connection.execute(query).first()
+        return None if row is None else read_chunk(connection, key, ChunkPlace(*row)).message
 
 
 def known_since(database: Database, key: EpochKey, seq: int) -> int:

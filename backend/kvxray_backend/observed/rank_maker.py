@@ -6,9 +6,8 @@ What is live does not wait for a database that cannot be asked: then nothing cou
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
-from kvxray_engine.stream.schema import Header
+from kvxray_storage.chunk import DamagedChunk
 from kvxray_storage.database import OPENING_ERRORS
 
 from kvxray_backend.analysis.seed_mismatch import HashesByTokens
@@ -17,7 +16,8 @@ from kvxray_backend.observed.rank_findings import RankFindings
 from kvxray_backend.observed.rank_log import RankLog
 from kvxray_backend.observed.ranks import ObservedRank, Recording, rank_number
 from kvxray_backend.observed.spec import ObserveSpec
-from kvxray_backend.observed.surroundings import LastStored, Surroundings
+from kvxray_backend.observed.stored_before import IsStored, StoredNumbers, StoredUntil
+from kvxray_backend.observed.surroundings import Surroundings
 from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_backend.sources.foreign.ordered_stream import Origin
 
@@ -52,19 +52,16 @@ class RankMaker:
         )
         return ObservedRank(name, rank_number(origin), followed, recording.tail, log, RankFindings(around.store))
 
-    def _is_stored(self, name: str) -> Callable[[Header], bool]:
-        """By the engine's time; a file tells none, but is read from its beginning each time and goes on numbering."""
-        last = self._last_stored(name)
-        if self._spec.events is not None and self._spec.events.startswith("file:"):
-            return lambda header: header.wire_seq <= last.wire_seq
-        return lambda header: header.t0_wall_ns <= last.t_ns
-
-    def _last_stored(self, name: str) -> LastStored:
+    def _is_stored(self, name: str) -> IsStored:
+        """By the engine's time; a file tells none of the day, but is read from its beginning each time."""
+        is_file = self._spec.events is not None and self._spec.events.startswith("file:")
         try:
-            return self._around.last_stored(name)
-        except OPENING_ERRORS as error:
+            if is_file:
+                return StoredNumbers(self._around.stored_lives(name))
+            return StoredUntil(self._around.stored_until_ns(name))
+        except (*OPENING_ERRORS, DamagedChunk) as error:
             logger.warning("What is told again of %s is stored again, as it cannot be looked up: %s", name, error)
-            return LastStored(0, -1)
+            return StoredNumbers([])
 
     def _labels(self, origin: Origin) -> dict[str, str]:
         told = {"engine": self._spec.name, "make": self._spec.make, "rank": str(rank_number(origin))}

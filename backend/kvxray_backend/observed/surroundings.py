@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import Lock
 
 from kvxray_engine.clock import Clock
 from kvxray_engine.stream.joining import EVENTS_OF_BATCH
 from kvxray_storage import history
 from kvxray_storage.database import Database
+from kvxray_storage.epoch_facts import first_chunk
 from kvxray_storage.event_log import EventLog
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.observed.metrics_loop import MetricsLoop
 from kvxray_backend.observed.seed_watch import Compared, SeedWatch
+from kvxray_backend.observed.stored_before import HashesTold, StoredLife
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
 from kvxray_backend.sources.foreign.replay_turns import ReplayTurns
 from kvxray_backend.sources.privacy import NameFilter
@@ -22,14 +23,6 @@ from kvxray_backend.stored_findings import finding_of, row_of
 
 OnReading = Callable[[str, float, MetricsWatch], object]
 """Gets the engine's name, when its page was (Unix seconds) and all that its pages told, under the engine's lock."""
-
-
-@dataclass(frozen=True, slots=True)
-class LastStored:
-    """The last event stored of a source: its time, 0 for none, and the number of its batch, -1 for none."""
-
-    t_ns: int
-    wire_seq: int
 
 
 class Surroundings:
@@ -79,10 +72,20 @@ class Surroundings:
             if 0 < finding.epoch < first_epoch:
                 self.store(finding.ended(now_ns, with_engine=True))
 
-    def last_stored(self, source: str) -> LastStored:
-        rows = [row for row in history.epochs(self.database, source) if row.last_ns is not None]
-        newest_seq = rows[-1].last_seq if rows else None
-        return LastStored(
-            t_ns=max((row.last_ns or 0 for row in rows), default=0),
-            wire_seq=newest_seq // EVENTS_OF_BATCH if newest_seq is not None else -1,
-        )
+    def stored_until_ns(self, source: str) -> int:
+        """The last time that anything stored of a source tells; 0 where there is none."""
+        return max((row.last_ns or 0 for row in history.epochs(self.database, source)), default=0)
+
+    def stored_lives(self, source: str) -> list[StoredLife]:
+        """What is stored of each life of a source; several epochs where we began again meanwhile."""
+        lives: list[StoredLife] = []
+        for row in history.epochs(self.database, source):
+            if row.first_seq is None or row.last_seq is None:
+                continue
+            last, told = row.last_seq // EVENTS_OF_BATCH, first_chunk(self.database, row.key)
+            begins = [] if told is None else [HashesTold.of(told)]
+            if lives and row.first_seq // EVENTS_OF_BATCH > lives[-1].last:
+                lives[-1] = StoredLife(last, (*lives[-1].told, *begins))
+            else:
+                lives.append(StoredLife(last, tuple(begins)))
+        return lives

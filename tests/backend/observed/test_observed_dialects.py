@@ -12,6 +12,7 @@ from kvxray_backend.observed.spec import ObserveSpec
 from kvxray_storage import history
 
 from tests.backend.metrics.web import serving, text
+from tests.backend.observed.test_observed_storing import stored_numbers
 from tests.backend.observed.watching import kinds, num_cached, stored_in, until, watching
 
 
@@ -90,11 +91,12 @@ def test_what_a_server_answers_that_are_no_events_is_counted(tmp_path: Path) -> 
         assert engine.ranks == {}
 
 
-def dynamo_line(number: int, worker: int = 7) -> str:
-    block = {"block_hash": 1000 * worker + number, "tokens_hash": number}
+def dynamo_line(number: int, worker: int = 7, life: int = 1) -> str:
+    """A recording's clock begins anew with each life."""
+    block = {"block_hash": 1000 * worker + number + 1_000_000 * life, "tokens_hash": number}
     event = {"event_id": number, "dp_rank": 0, "data": {"stored": {"parent_hash": None, "blocks": [block]}}}
     router_event = {"worker_id": worker, "storage_tier": "device", "event": event}
-    return json.dumps({"timestamp": number, "event": router_event}) + "\n"
+    return json.dumps({"timestamp": 10 * number + life, "event": router_event}) + "\n"
 
 
 def file_spec(path: Path) -> ObserveSpec:
@@ -129,6 +131,46 @@ def test_a_file_that_is_read_again_is_not_stored_again(tmp_path: Path) -> None:
             until(lambda: num_cached(engine) == 3)
         assert log.flush(10)
         assert [row.num_events for row in history.epochs(database, "e")] == [4, 2]
+
+
+def told(path: Path, tmp_path: Path, cached: int) -> dict[int, list[int]]:
+    """The numbers that are stored, by epoch, once a new process has read the recording."""
+    with stored_in(tmp_path) as (database, log):
+        with watching(database, log, file_spec(path)) as engine:
+            until(lambda: num_cached(engine) == cached)
+        assert log.flush(10)
+        return {epoch: numbers for epoch, numbers in stored_numbers(database).items() if numbers}
+
+
+def lines(first: int, last: int, life: int) -> str:
+    return "".join(dynamo_line(number, life=life) for number in range(first, last + 1))
+
+
+def test_of_a_recording_with_two_lives_each_is_stored_once_whenever_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(lines(0, 9, life=1) + lines(0, 4, life=2))
+    assert told(path, tmp_path, cached=5) == {1: [*range(10)], 2: [*range(5)]}
+    assert told(path, tmp_path, cached=5) == {1: [*range(10)], 2: [*range(5)]}
+    with path.open("a") as file:
+        file.write(lines(5, 12, life=2))
+    stored = {1: [*range(10)], 2: [*range(5)], 6: [*range(5, 13)]}
+    assert told(path, tmp_path, cached=13) == stored
+    assert told(path, tmp_path, cached=13) == stored
+    with path.open("a") as file:
+        file.write(lines(0, 2, life=3))
+    found = told(path, tmp_path, cached=3)
+    assert [*found.values()] == [*stored.values(), [0, 1, 2]]
+
+
+def test_a_recording_that_began_anew_while_nobody_read_it_is_stored_whole(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text(lines(0, 4, life=1))
+    told(path, tmp_path, cached=5)
+    with path.open("a") as file:
+        file.write(lines(5, 9, life=1))
+    assert told(path, tmp_path, cached=10) == {1: [*range(5)], 2: [*range(5, 10)]}
+    path.write_text(lines(0, 12, life=2))
+    assert told(path, tmp_path, cached=13) == {1: [*range(5)], 2: [*range(5, 10)], 3: [*range(13)]}
 
 
 def test_lines_that_are_none_cost_a_count_and_nothing_else(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from kvxray_engine.stream.residency_map import ResidencyMap
 from kvxray_engine.stream.residency_returns import ReturnBook
 from kvxray_engine.stream.residency_rows import Bools
 from kvxray_engine.stream.residency_state import StoreSemantics
-from kvxray_engine.stream.schema import Header
 
 from kvxray_backend.analysis import stream_findings as found
 from kvxray_backend.analysis.finding import Finding
@@ -93,7 +92,7 @@ class FollowedSource:
         store_semantics: StoreSemantics = "unknown",
         num_blocks: int | None = None,
         first_epoch: int = 1,
-        is_stored: Callable[[Header], bool] | None = None,
+        is_stored: Callable[[Message], bool] | None = None,
         record: Callable[[StreamRecord], object] | None = None,
     ) -> None:
         """by_tokens: of the engine, shared by its ranks. num_blocks: of the GPU's cache, None: as the stream tells.
@@ -157,7 +156,6 @@ class FollowedSource:
                 self._repair(first, last)
             case Restarted():
                 self.findings.end_all(self.place.t_ns)
-                self._is_stored = None
                 self._begin_epoch(known=True)
                 self._numbers.begin_at(0)
                 self._by_tokens.clear()
@@ -261,7 +259,7 @@ class FollowedSource:
     def _keep(self, message: Message, *, is_late: bool) -> None:
         """Records it and has it folded soon; before the first of an epoch the state, which no message tells."""
         header = message.header
-        if not self._is_recorded and not (self._is_stored is not None and self._is_stored(header)):
+        if not self._is_recorded and not (self._is_stored is not None and self._is_stored(message)):
             self._fold_waiting()
             self._is_recorded = True
             seq, wire_seq = (header.seq0, header.wire_seq) if self._has_skipped else (0, 0)
