@@ -60,14 +60,17 @@ TILES: tuple[TileWords, ...] = (
     TileWords(
         "stores_per_s",
         "Stored",
-        "Blocks that came into the cache, each second, over the last 10 seconds.",
-        "Nothing was heard in the last 10 seconds.",
+        "Blocks that came into the cache, each second, over the last minute.",
+        "Nothing was heard yet.",
     ),
     TileWords(
         "evictions_per_s",
         "Evictions",
-        "Blocks that left the cache, each second, over the last 10 seconds.",
-        "Nothing was heard in the last 10 seconds.",
+        "Blocks that were evicted, each second, over the last minute. Below: how many came back, which were computed "
+        "twice, for those that went; shown of the present only.",
+        "Nothing was heard yet.",
+        second="eviction_regret",
+        after="as many came back",
     ),
     TileWords(
         "lifetime_p50_s",
