@@ -8,12 +8,16 @@ import pytest
 import sqlalchemy as sa
 from kvxray_engine.stream.schema import Kind
 from kvxray_storage import history
+from kvxray_storage.checking.residency_difference import residency_difference
 from kvxray_storage.database import open_database
 from kvxray_storage.event_log import EventLog
 from kvxray_storage.file_watch import LOOK_EVERY_S, FileWatch
 from kvxray_storage.records import Cursor
+from kvxray_storage.residency_travel import residency_at
+from kvxray_storage.verify import verify
 from kvxray_storage.write_queue import message_bytes
 
+from tests.storage.told_hashes import EVENTFUL, Life, last_seq
 from tests.storage.told_messages import T0_NS, Teller, Told, descriptor, expand
 
 WAIT_S = 60.0
@@ -232,3 +236,22 @@ def test_a_reader_that_stays_in_its_transaction_does_not_stop_the_writer(databas
                 assert log.flush(WAIT_S)
             assert reader.exec_driver_sql(count).scalar() == 5
         assert len(history.events(database, key, 0, 1000)) == 105
+
+
+def test_a_stream_of_hashes_whose_disk_is_full_for_a_while_loses_nothing(sqlite_database, disk):
+    life = Life().hear_all(*EVENTFUL[:2])
+    half = len(life.told) // 2
+    with EventLog(sqlite_database, chunk_seconds=0.01) as log:
+        key = life.store(log, end=half)
+        acknowledged = log.cursor(key)
+        disk.fill()
+        for at in range(half, len(life.told)):
+            assert log.append(key, life.told[at])
+        wait_until(log, lambda: log._writer.failed is not None)
+        assert "the disk is full" in log.failed
+        assert log.cursor(key) == acknowledged
+        disk.free()
+        assert log.flush(WAIT_S)
+    state = residency_at(sqlite_database, key, last_seq(life.told[-1]))
+    assert residency_difference(state, life.fold) == ""
+    assert verify(sqlite_database).faults == []
