@@ -11,12 +11,16 @@ import psutil
 import pytest
 import sqlalchemy as sa
 from kvxray_storage import history, models
+from kvxray_storage.checking.residency_difference import residency_difference
 from kvxray_storage.database import open_database
 from kvxray_storage.event_log import EventLog
+from kvxray_storage.residency_travel import residency_at
+from kvxray_storage.verify import verify
 
 from tests.conftest import NO_MOUNTS, skip_loudly
 from tests.postgres_server import PostgresServer
 from tests.storage.outages import MAX_QUEUE_BYTES, WAIT_S, SmallDisk, Source
+from tests.storage.told_hashes import EVENTFUL, Life, last_seq
 from tests.storage.told_messages import T0_NS, Teller, descriptor
 
 DISK_BYTES = {"sqlite": 8 << 20, "postgresql": 160 << 20}
@@ -158,4 +162,24 @@ def test_a_server_that_hangs_does_not_keep_kvxray_from_ending(own_server, monkey
     # The commit that hung may still come through, whole.
     log._writer.join(WAIT_S)
     assert len(history.events(database, key, 0, 10)) in (0, 5)
+    database.close()
+
+
+def test_a_stream_of_hashes_whose_server_vanishes_and_returns_loses_nothing(own_server):
+    database = open_database(own_server.url())
+    life = Life().hear_all(*EVENTFUL[:2])
+    half = len(life.told) // 2
+    log = EventLog(database, chunk_seconds=0.01)
+    key = life.store(log, end=half)
+    acknowledged = durable(log, key)
+    own_server.kill()
+    for at in range(half, len(life.told)):
+        assert log.append(key, life.told[at])
+    wait_until(log, lambda: log.failed is not None)
+    assert durable(log, key) == acknowledged
+    own_server.start()
+    assert log.flush(WAIT_S)
+    assert log.close()
+    assert residency_difference(residency_at(database, key, last_seq(life.told[-1])), life.fold) == ""
+    assert verify(database).faults == []
     database.close()
