@@ -6,6 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
+from kvxray_backend.analysis import stream_findings
 from kvxray_backend.moments import LIVE
 from kvxray_backend.observed.engine import ObservedEngine
 from kvxray_backend.observed.spec import ObserveSpec
@@ -47,6 +49,25 @@ def test_an_engine_of_metrics_alone_has_no_stream_and_its_numbers(tmp_path: Path
         until(lambda: value(engine, "requests_running") == 3)
         assert (engine.connection, engine.ranks) == ("no_stream", {})
         until(lambda: engine.metrics_status.num_pages)
+
+
+def test_an_engine_whose_metrics_show_no_work_is_silent_and_not_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_findings, "STALE_AFTER_S", 0.5)
+    answer = [page(running=0)]
+    with (
+        stored_in(tmp_path) as stored,
+        EngineRig() as rig,
+        serving(lambda _: text(answer[0])(_)) as web,
+        watching(*stored, spec(events=rig.events, metrics=f"{web.url}/metrics")) as engine,
+    ):
+        rig.wait_for_subscriber()
+        rig.publish(1)
+        until(lambda: engine.metrics_status.num_pages >= 3 and num_cached(engine) == 1)
+        assert (engine.connection, "stale_stream" in kinds(engine)) == ("connected", False)
+        answer[0] = page(running=1)
+        until(lambda: engine.connection == "stale" and "stale_stream" in kinds(engine))
 
 
 def test_a_router_is_judged_by_its_requests_and_not_by_a_cache(tmp_path: Path) -> None:
