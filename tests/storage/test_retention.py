@@ -9,10 +9,12 @@ import pytest
 import sqlalchemy as sa
 from kvxray_engine.stream import snapshot
 from kvxray_storage import epoch_fold, history, models, pruning
+from kvxray_storage.checking.residency_difference import residency_difference
 from kvxray_storage.event_log import EventLog
 from kvxray_storage.hash_lookup import hashes_of
 from kvxray_storage.pruner import Pruner
 from kvxray_storage.records import EpochKey
+from kvxray_storage.residency_travel import residency_at
 from kvxray_storage.retention import (
     DAY_NS,
     Edge,
@@ -29,10 +31,12 @@ from kvxray_storage.retention_plan import make_plan
 from kvxray_storage.rollups import rollups
 from kvxray_storage.storage_size import measure
 from kvxray_storage.time_travel import NotStored, state_at
+from kvxray_storage.verify import verify
 
 from benchmarks.measuring.generated_log import store
 from benchmarks.measuring.model_engine import ModelEngine
 from tests.storage.made_up_history import MadeUpHistory
+from tests.storage.told_hashes import EVENTFUL, Life, last_seq
 
 A, B = EpochKey(1, 1), EpochKey(2, 1)
 WAIT_S = 60.0
@@ -318,3 +322,20 @@ def test_an_errand_of_a_closed_log_is_refused_and_one_that_fails_is_its_senders(
     log.close()
     with pytest.raises(Exception, match=r"^$"):
         log.errand(fail).result(WAIT_S)
+
+
+def test_of_a_stream_of_hashes_whose_past_went_the_rest_is_told_as_it_was_live(database, monkeypatch):
+    monkeypatch.setattr(epoch_fold, "KEYFRAME_ROWS", 60)
+    monkeypatch.setattr("kvxray_storage.folded_residency._EVENTS_OF_ENTRY", 0)
+    told = Life().hear_all(*EVENTFUL)
+    with EventLog(database, chunk_events=20, chunk_seconds=0.01) as log:
+        key = told.store(log)
+        keeper = keeper_of(database, log, Retention(Limits(max_age_s=1), {}), told.fold.t_ns + 10**9)
+        keeper.look()
+        first = pruned(database, key).pruned_seq
+        assert first is not None
+        left = [at for at, message in enumerate(told.told) if last_seq(message) >= first]
+        assert 0 < len(left) < len(told.told)
+        for at in left[:: max(1, len(left) // 12)]:
+            assert residency_difference(residency_at(database, key, last_seq(told.told[at])), told.folds[at]) == ""
+    assert verify(database).faults == []
