@@ -31,7 +31,7 @@ export const CHARTS = [
     meaning: "Blocks that requests hold, of all, as the engine's metrics tell.",
     from: "signals",
     share: true,
-    lines: [line("kv_usage", "usage", "kx-active")],
+    lines: [line("kv_usage", "in use", "kx-active")],
     write: percent,
   },
   {
