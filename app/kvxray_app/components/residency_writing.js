@@ -1,6 +1,7 @@
 // Writes into the tree of prefixes where there is room: "shared by 7" across what seven prompts share, and behind each
 // chain how long it is. Above it stands how deep in a prompt one is.
 
+import { rgb } from "./colours.js";
 import { el, reconcile, setAttribute, setStyle, setText } from "./elements.js";
 import { count } from "./format.js";
 import { captionsOf, depthMarks, lengthWords, numPrompts } from "./residency_captions.js";
@@ -12,7 +13,6 @@ const MOST_CELLS = 20_000; // of larger trees no part has room for words unless 
 const BESIDE = 8;
 const DEPTHS_APART = 74;
 const FIRST_APART = 96; // "prompt begins" takes more room than a number
-const LIGHT = 0.45; // of luminance: what is lighter is written on in black
 
 export class ResidencyWriting {
   constructor() {
@@ -46,7 +46,7 @@ export class ResidencyWriting {
   }
 
   // In the middle of what of the band is in sight, if it fits there.
-  #writeShared({ layout, view, look, width, height }, band) {
+  #writeShared({ layout, view, look, palette, width, height }, band) {
     const { col, row, wide, span } = band;
     const [left, right] = seen(col * view.w - view.x, wide * view.w, width);
     const [top, bottom] = seen(row * view.h - view.y, span * view.h, height);
@@ -61,7 +61,7 @@ export class ResidencyWriting {
     const [x, y] = [(left + right) / 2 - room / 2, (top + bottom) / 2];
     this.context.fillStyle = cssOf(under); // lines between blocks must not cross the words
     this.context.fillRect(x, y - 9, room, 18);
-    this.context.fillStyle = luminance(under) > LIGHT ? "#0b0d12" : "#ffffff";
+    this.context.fillStyle = readableOn(under, [palette["kx-text"], palette["kx-canvas"]]);
     this.context.fillText(words, x + BESIDE, y);
   }
 
@@ -94,3 +94,9 @@ const seen = (from, size, most) => [Math.max(0, from), Math.min(most, from + siz
 const rgbOfPixel = (value) => [value & 255, (value >> 8) & 255, (value >> 16) & 255];
 const cssOf = (parts) => `rgb(${parts.join()})`;
 const luminance = ([red, green, blue]) => (0.299 * red + 0.587 * green + 0.114 * blue) / 255;
+
+// That colour of the palette which stands out most: of text and canvas one is light and one dark in every theme.
+function readableOn(under, colours) {
+  const apart = (colour) => Math.abs(luminance(rgb(colour)) - luminance(under));
+  return colours.reduce((best, colour) => (apart(colour) > apart(best) ? colour : best));
+}
