@@ -1,6 +1,6 @@
 # make demo   set everything up and run the demo: a real model, its cache, the dashboard at http://127.0.0.1:8501
 # make observe ARGS='--vllm tcp://host:5557'   set up the page alone (no torch) and watch an engine that you have
-# make test   set everything up and run every test; WORKERS=2 on two cores
+# make test   set everything up and run every test; WORKERS=0 in one process, to debug
 # make check  format, lint, types, import rules
 # make kernels  compile every Triton kernel for GPUs that are not here, with two versions of Triton
 #
@@ -8,8 +8,8 @@
 
 PYTHON ?= python3
 ARGS ?=
-# Processes that share the tests; 0: this one alone.
-WORKERS ?= 0
+# Processes that share the tests, for machines of two cores and more; 0: this one alone.
+WORKERS ?= 2
 VENV := .venv
 # The oldest Triton that the kernels compile with, met on today's GPU machines: in a folder, beside the one of the tests.
 OLDEST_TRITON := 3.6.0
