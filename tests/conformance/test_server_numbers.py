@@ -110,14 +110,14 @@ def test_preemptions_which_no_event_tells_come_from_metrics(moments: dict[str, d
 
 @pytest.mark.parametrize("note", [note for note, cached in CACHED.items() if cached and note != "6 concurrent, mid"])
 def test_cached_blocks_at_no_usage_are_explained(moments: dict[str, dict[str, Any]], note: str) -> None:
-    sentence = f" while {CACHED[note]} of {USABLE} blocks are cached: usage counts blocks that requests hold"
+    sentence = f" while {CACHED[note]} of {USABLE} blocks are cached: in use are blocks that requests hold"
     assert any(sentence in one for one in _explanations(moments[note])), _explanations(moments[note])
 
 
 def test_all_blocks_in_use_while_one_is_not_full_yet_is_explained_too(moments: dict[str, dict[str, Any]]) -> None:
     shown = moments["6 concurrent, mid"]
     assert (_figure(shown, "usage"), _figure(shown, "cached_blocks")) == (1.0, 22)
-    assert any("Usage is 100" in one for one in _explanations(shown)), _explanations(shown)
+    assert any("100.0% of the cache is in use" in one for one in _explanations(shown)), _explanations(shown)
 
 
 def test_hits_that_no_event_reports_are_explained(moments: dict[str, dict[str, Any]]) -> None:
