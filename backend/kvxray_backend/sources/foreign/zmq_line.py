@@ -62,7 +62,7 @@ class Line:
     sub: zmq.Socket[bytes] | None = field(init=False, default=None)
     dealer: zmq.Socket[bytes] | None = field(init=False, default=None)
     _monitor: zmq.Socket[bytes] | None = field(init=False, default=None)
-    _down_since_ns: int = 0
+    _down_since_ns: int | None = None
     _answered_ns: int = 0
 
     def open(self) -> None:
@@ -100,7 +100,7 @@ class Line:
         """Counts connections; dials anew what has none, and forgets what will not be answered."""
         self._count_connections()
         is_down = not self.events.is_in_process and not self.events.is_bound and self.num_connections == 0
-        if not is_down:
+        if not is_down or self._down_since_ns is None:
             self._down_since_ns = now_ns
         elif now_ns - self._down_since_ns > REDIAL_NS:
             self._down_since_ns = now_ns
