@@ -17,6 +17,11 @@ from kvxray_backend.quantities import counted
 
 Kind = Literal["metrics_contradiction", "conservation_violation", "hit_rate_suspect"]
 
+AT_REST_S: Final = 60.0
+"""So long metrics must tell of no work before events that tell of some contradict them."""
+LATE_S: Final = 15.0
+"""What happened since may not be on the last page yet."""
+_LEAST_PAGES: Final = 3
 # Ratios come as floats, and percentages as ratios of counts that were taken a moment apart.
 _SLACK: Final = 1e-6
 # Parts and wholes of counters are read one after the other while the engine counts.
@@ -53,11 +58,13 @@ class Told:
 
     cached_blocks: blocks certain to be cached on the device, all groups and copies. complete: nothing is missing since
     the stream began, so that what is not told is not there. hits_grew_by: tokens found in the prefix cache since then.
+    stored: blocks that came from `AT_REST_S` to `LATE_S` before the last page.
     """
 
     cached_blocks: int | None = None
     complete: bool = False
     hits_grew_by: float | None = None
+    stored: int | None = None
 
 
 def contradictions(book: MetricsBook, shape: PoolShape | None = None, told: Told | None = None) -> list[Contradiction]:
@@ -154,6 +161,22 @@ def _against_events(book: MetricsBook, shape: PoolShape | None, told: Told) -> I
             f"and metrics may be of two engines"
         )
         yield _metrics("prefix_hits", sentence, hits=told.hits_grew_by, cached=0.0)
+    if told.stored and _is_at_rest(book):
+        sentence = (
+            f"events tell of {counted(told.stored, 'block')} stored within a minute in which the metrics tell of no "
+            f"request and no prompt token: stream and metrics may be of two engines"
+        )
+        yield _metrics("requests_running", sentence, stored=float(told.stored), running=0.0)
+
+
+def _is_at_rest(book: MetricsBook) -> bool:
+    """Whether every page of that time told of no work."""
+    window_s = AT_REST_S + LATE_S
+    grown = book.grown("prompt_tokens", window_s)
+    if book.last_s is None or grown is None or grown.amount or grown.seconds < AT_REST_S:
+        return False
+    running = [value for at_s, value in book.course("requests_running") if at_s >= book.last_s - window_s]
+    return len(running) >= _LEAST_PAGES and not any(running)
 
 
 def flapping(resets_s: Iterable[float], window_s: float = 60.0) -> Contradiction | None:

@@ -112,3 +112,33 @@ def test_counters_that_begin_anew_again_and_again_are_of_several_engines() -> No
     assert flapping([0, 20, 40]).code == "metrics_contradiction:counters"
     assert flapping([0, 20, 100, 300]) is None
     assert flapping([]) is None
+
+
+def at_rest(*running: float, grows: float = 0, every_s: float = 20) -> MetricsBook:
+    book = MetricsBook()
+    for number, value in enumerate(running):
+        text = f"vllm:num_requests_running {value}\nvllm:prompt_tokens_total {100 + number * grows}\n"
+        book.take(number * every_s, parse_page(text.encode()))
+    return book
+
+
+def test_metrics_of_an_engine_at_rest_contradict_events_of_one_at_work() -> None:
+    (found,) = contradictions(at_rest(0, 0, 0, 0), None, Told(stored=7))
+    assert found.code == "metrics_contradiction:requests_running"
+    assert found.numbers == {"stored": 7, "running": 0}
+    assert found.sentence.startswith("events tell of 7 blocks stored within a minute in which the metrics tell of no")
+
+
+@pytest.mark.parametrize(
+    ("book", "stored"),
+    [
+        pytest.param(at_rest(0, 0, 0, 0), 0, id="nothing was stored"),
+        pytest.param(at_rest(0, 0, 0, 0), None, id="events do not say"),
+        pytest.param(at_rest(0, 1, 0, 0), 7, id="a request ran meanwhile"),
+        pytest.param(at_rest(0, 0, 0, 0, grows=1), 7, id="prompts came and went between pages"),
+        pytest.param(at_rest(0, 0, 0, 0, every_s=15), 7, id="read for less than a minute"),
+        pytest.param(at_rest(0, 0, every_s=60), 7, id="two pages tell little"),
+    ],
+)
+def test_work_that_metrics_may_have_missed_contradicts_nothing(book: MetricsBook, stored: int | None) -> None:
+    assert contradictions(book, None, Told(stored=stored)) == []

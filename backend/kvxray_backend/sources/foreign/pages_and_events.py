@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+import numpy as np
 from kvxray_engine.stream.schema import Kind
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.residency_findings import certain_on
 from kvxray_backend.metrics.book import FORGET_AFTER_S
-from kvxray_backend.metrics.contradictions import Told
+from kvxray_backend.metrics.contradictions import AT_REST_S, LATE_S, Told
 from kvxray_backend.sources.foreign.followed_source import FollowedSource
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
+
+CLOCKS_APART_S: Final = 10.0
+"""Events of an engine whose clock is further from ours than that are of no page's minute (recordings, too)."""
 
 
 def tell_capacity(watch: MetricsWatch | None, sources: Sequence[FollowedSource]) -> None:
@@ -49,4 +54,14 @@ def told_by_events(watch: MetricsWatch, sources: Sequence[FollowedSource]) -> To
         cached_blocks=sum(certain_on(source.fold, 0) for source in sources),
         complete=is_first and not has_stores,
         hits_grew_by=grown.amount if grown is not None else None,
+        stored=sum(_stored_before(source, watch.book.last_s) for source in sources),
     )
+
+
+def _stored_before(source: FollowedSource, page_s: float | None) -> int:
+    """Blocks that came in the minute before a page, wherever they are now; what a page may not tell yet left out."""
+    heard_ns, told_ns = source.last_heard_ns, source.fold.t_ns
+    if page_s is None or heard_ns is None or abs(heard_ns - told_ns) > CLOCKS_APART_S * 1e9:
+        return 0
+    came_s = source.fold.entries["t_first"] / 1e9
+    return int(np.count_nonzero((came_s >= page_s - AT_REST_S) & (came_s <= page_s - LATE_S)))
