@@ -19,6 +19,13 @@ from kvxray_app.theme import palettes
 from kvxray_app.words import glossary
 
 FOLDER = Path(__file__).parent
+LOOKS = {
+    "health_line": ("health",),
+    "findings_banner": ("finding",),
+    "kpi_tiles": ("tile",),
+    "residency": ("health", "finding", "tile"),
+}
+"""What several components draw alike (look_LOOK.css), by component."""
 
 _LOADER = """
 export default function (component) {
@@ -85,8 +92,11 @@ def _renderer(name: str) -> Callable[..., Any]:
 
 
 def style(name: str) -> str:
-    """What a component looks like: what all have in common, its own sheet, and those of its parts (NAME_PART.css)."""
-    sheets = FOLDER / "base.css", FOLDER / f"{name}.css", *sorted(FOLDER.glob(f"{name}_*.css"))
+    """What a component looks like: what all have in common, what it draws like others, its own sheet, and those of its
+    parts (NAME_PART.css).
+    """
+    looks = [FOLDER / f"look_{look}.css" for look in LOOKS.get(name, ())]
+    sheets = FOLDER / "base.css", *looks, FOLDER / f"{name}.css", *sorted(FOLDER.glob(f"{name}_*.css"))
     return "\n".join(sheet.read_text(encoding="utf-8") for sheet in sheets)
 
 

@@ -1,6 +1,7 @@
 // What lies over the map: where the pointer and the keyboard are, what is selected and the chain before it, and the glow
 // of what just came or was used again.
 
+import { blankCanvas } from "./blank_canvas.js";
 import { prefersStillness } from "./theme.js";
 
 const GLOW_MS = 900;
@@ -26,12 +27,7 @@ export class ResidencyOverlay {
 
   /** `marks`: {selected, cursor, hover}: cells or null. Returns whether it has to be drawn again soon. */
   draw({ layout, view, palette, width, height }, marks) {
-    const { canvas, context } = this;
-    const ratio = devicePixelRatio;
-    const [wide, high] = [width, height].map((size) => Math.max(1, Math.round(size * ratio)));
-    if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
+    blankCanvas(this.canvas, this.context, { width, height });
     if (!layout) return false;
     const left = this.#drawGlow(layout, view, palette);
     if (marks.selected !== null) this.#drawChain(layout, view, palette, marks.selected);

@@ -1,6 +1,7 @@
 // Writes into the tree of prefixes where there is room: "shared by 7" across what seven prompts share, and behind each
 // chain how long it is. Above it stands how deep in a prompt one is.
 
+import { blankCanvas } from "./blank_canvas.js";
 import { rgb } from "./colours.js";
 import { el, reconcile, setAttribute, setStyle, setText } from "./elements.js";
 import { count } from "./format.js";
@@ -25,7 +26,7 @@ export class ResidencyWriting {
   /** `scene`: {frame, layout, view, look, palette, width, height, blockSize}. */
   draw(scene) {
     this.#drawAxis(scene);
-    this.#clear(scene);
+    blankCanvas(this.canvas, this.context, scene);
     const { layout, view } = scene;
     if (layout.kind !== "tree" || layout.col.length > MOST_CELLS) return;
     if (this.layout !== layout) Object.assign(this, { layout, captions: captionsOf(layout, scene.frame.ordinal) });
@@ -34,15 +35,6 @@ export class ResidencyWriting {
     const { shared, ends } = this.captions;
     for (const band of shared) if (band.span * view.h >= LEAST_HIGH) this.#writeShared(scene, band);
     if (view.h >= LEAST_HIGH) for (const end of ends) this.#writeEnd(scene, end);
-  }
-
-  #clear({ width, height }) {
-    const { canvas, context } = this;
-    const ratio = devicePixelRatio;
-    const [wide, high] = [width, height].map((size) => Math.max(1, Math.round(size * ratio)));
-    if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
   }
 
   // In the middle of what of the band is in sight, if it fits there.
