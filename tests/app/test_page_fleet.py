@@ -71,7 +71,7 @@ def test_a_line_says_how_an_engine_is_and_what_it_does_not_tell_is_no_number(
     assert page.evaluate("inside('fleet', 'tr[data-engine=full] a').href") == f"{backend.url}/?source=full"
 
 
-@pytest.mark.parametrize("width", [700, 1000, 1280, 1920])
+@pytest.mark.parametrize("width", [700, 800, 1000, 1280, 1920])
 def test_what_is_not_observable_stays_in_its_column(
     page: Page, backend: ScriptedBackend, mount: Mount, width: int
 ) -> None:
@@ -84,6 +84,14 @@ def test_what_is_not_observable_stays_in_its_column(
         }).map((cell) => cell.dataset.figure)"""
     )
     assert outside == []
+    lines = page.evaluate(
+        """() => [...inside('fleet', 'tr[data-engine=silent]').querySelectorAll('[data-figure] .value')].map((words) => {
+          const range = document.createRange();
+          range.selectNodeContents(words);
+          return new Set([...range.getClientRects()].map((box) => Math.round(box.top))).size;
+        })"""
+    )
+    assert set(lines) <= {1, 2}, "a word is broken"
 
 
 def test_the_worst_comes_first_and_each_head_sorts_with_the_unknown_last(

@@ -166,10 +166,18 @@ def test_where_less_is_told_than_was_asked_for_it_says_since_when(
     backend.answers["signals/course"] |= {"times": [began]}
     page.evaluate("[...inside('signals', '.presses').children].find((one) => one.textContent === '24 h').click()")
     words = page.evaluate(
-        "iso => new Date(iso).toLocaleString(undefined, { hour: '2-digit', minute: '2-digit' })", began
+        "iso => new Date(iso).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })", began
     )
     since = "words => ((one) => !one.hidden && one.textContent.includes(words))(inside('signals', '.topic .faint'))"
     page.wait_for_function(since, arg=words)
+
+
+def test_a_share_of_nothing_is_not_called_unread(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    asked = "vllm:prefix_cache_queries_total 5\nvllm:prefix_cache_hits_total 2\n"
+    show(page, backend, mount, Metrics(asked, asked))
+    words = """() => [...inside('signals', '.grid').querySelectorAll('.signal')]
+      .find((one) => one.textContent.startsWith('Hit rate, device'))?.textContent ?? ''"""
+    page.wait_for_function(f"() => ({words})().includes('Nothing to take a share of in this stretch.')")
 
 
 def test_what_is_not_told_is_listed_in_a_fold(page: Page, backend: ScriptedBackend, mount: Mount) -> None:

@@ -158,7 +158,7 @@ def test_sentences_of_health_are_of_now() -> None:
         "Healthy: 8 requests run, 1 request waits, and 50.0% of the cache is in use."
     )
     assert judge(signs(running=0, used=0.0)).sentence == (
-        "Healthy and idle: nothing runs, nobody waits, and 0.0% of the cache is held."
+        "Healthy and idle: nothing runs, nobody waits, and 0.0% of the cache is in use."
     )
 
 

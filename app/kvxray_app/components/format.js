@@ -23,6 +23,13 @@ export function seconds(value) {
   return `${Math.floor(value / 3600)} h ${Math.floor((value % 3600) / 60)} min`;
 }
 
+/** The same as [number, unit]; of "1 min 48 s" all but the last unit is the number. */
+export function secondsParts(value) {
+  const words = seconds(value);
+  const end = words.lastIndexOf(" ");
+  return end < 0 ? [words, ""] : [words.slice(0, end), words.slice(end + 1)];
+}
+
 export function size(bytes) {
   if (bytes == null) return NO_DATA;
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

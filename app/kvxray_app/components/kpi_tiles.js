@@ -3,7 +3,7 @@
 
 import { capacityLines, capacityWords } from "./capacity.js";
 import { el, setAttribute, setText } from "./elements.js";
-import { NO_DATA, count, percent, plural, rate, seconds, timeOfDay } from "./format.js";
+import { NO_DATA, count, percent, plural, rate, secondsParts, timeOfDay } from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 import { Sparkline } from "./sparkline.js";
 import { StateBar } from "./state_bar.js";
@@ -149,7 +149,7 @@ function written(figure, state) {
   const { value, unit } = figure;
   if (unit === "ratio") return [percent(value), ""];
   if (unit === "per_second") return [rate(value), "/s"];
-  if (unit === "seconds") return seconds(value).split(/ (.*)/, 2);
+  if (unit === "seconds") return secondsParts(value);
   if (unit === "blocks") return [amount(value, state), unitWord()];
   return [count(value), unit];
 }

@@ -2,7 +2,7 @@
 // tell says so in words, never as a number.
 
 import { el, reconcile, setAttribute, setText } from "./elements.js";
-import { NO_DATA, count, percent, rate, seconds, size } from "./format.js";
+import { NO_DATA, count, percent, rate, secondsParts, size } from "./format.js";
 
 export class ResidencyFigures {
   constructor(words, certainties, tip) {
@@ -95,7 +95,7 @@ export function writtenFigure(figure) {
   const { value, unit } = figure;
   if (unit === "ratio") return [percent(value), ""];
   if (unit === "per_second") return [rate(value), "/s"];
-  if (unit === "seconds") return seconds(value).split(/ (.*)/, 2);
+  if (unit === "seconds") return secondsParts(value);
   if (unit === "bytes") return [size(value), ""];
   return [count(value), unit === "references" ? "" : value === 1 ? unit.replace(/s$/, "") : unit];
 }

@@ -36,7 +36,7 @@ export class SignalCard {
     setText(this.label, signal.label);
     setAttribute(this.mark, "data-certainty", signal.certainty);
     setAttribute(this.mark, "aria-label", signal.certainty);
-    this.chart.draw(line, palette, line ? "Nothing was read in this stretch." : note, line ? `${signal.label}. ${summary(line)}` : note);
+    this.chart.draw(line, palette, line ? summary(line) : note, line ? `${signal.label}. ${summary(line)}` : note);
     setText(this.total, line?.total ? `${amount(line.total, signal.unit)} in this stretch` : "");
     this.drawCursor(this.at ?? null, null);
     this.#drawParts(signal, palette);

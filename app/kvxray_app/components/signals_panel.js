@@ -1,10 +1,10 @@
 // Signals that belong together, as cards; their course is asked for while somebody sees them.
 
 import { el, reconcile, setAttribute, setText } from "./elements.js";
+import { whenWords } from "./moment_words.js";
 import { SignalCard } from "./signals_card.js";
 import { SignalsCourse } from "./signals_course.js";
 
-const WHEN = { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
 const LATE = 0.05; // of the stretch
 
 export class SignalsPanel {
@@ -64,12 +64,12 @@ export class SignalsPanel {
     const lacks_s = this.asked.span_s - ((this.asked.end ?? Date.now()) - begins) / 1000;
     const isLate = lacks_s > this.asked.span_s * LATE;
     setAttribute(this.since, "hidden", !isLate);
-    if (isLate) setText(this.since, `since ${new Date(begins).toLocaleString(undefined, WHEN)}`);
+    if (isLate) setText(this.since, `since ${whenWords(begins, false)}`);
   }
 
   #point(at) {
     const iso = at === null ? null : this.course.told?.times[at];
-    const when = iso ? new Date(iso).toLocaleString(undefined, { ...WHEN, second: "2-digit" }) : null;
+    const when = iso ? whenWords(iso, false) : null;
     for (const card of this.cards.values()) card.drawCursor(at, when);
   }
 }

@@ -41,6 +41,9 @@ export function besides(signal) {
   return [`p99 ${amount(signal.p99, unit)}`, mean, `${rate(signal.rate_per_s)}/s`].filter(Boolean).join("  ·  ");
 }
 
+// A share of nothing is no number, though the engine was asked all the time.
+const NOTHING = { ratio: "Nothing to take a share of in this stretch." };
+
 /** What a line says at one of its places. */
 export function readout(line, at) {
   const { kind, unit, values, more } = line;
@@ -54,7 +57,7 @@ export function readout(line, at) {
 /** The same of the whole stretch, for those who cannot see it. */
 export function summary(line) {
   const told = line.values.filter((value) => value != null);
-  if (!told.length) return "Nothing was read in this stretch.";
+  if (!told.length) return NOTHING[line.kind] ?? "Nothing was read in this stretch.";
   const write = (value) => (line.kind === "counter" ? perSecond(value, line.unit) : amount(value, line.unit));
   return `From ${write(Math.min(...told))} to ${write(Math.max(...told))}, last ${write(told.at(-1))}.`;
 }

@@ -103,7 +103,7 @@ def _not_judged(signs: Signs) -> tuple[str, ...]:
 def _all_well(signs: Signs) -> str:
     running, waiting, used = (signs.known(name) for name in ("running", "waiting", "used"))
     if not running and not waiting:
-        return f"Healthy and idle: nothing runs, nobody waits, and {percent(used)} of the cache is held."
+        return f"Healthy and idle: nothing runs, nobody waits, and {percent(used)} of the cache is in use."
     waits = "nobody waits" if not waiting else f"{counted(waiting, 'request')} {'waits' if waiting == 1 else 'wait'}"
     runs = f"{counted(running, 'request')} {'runs' if running == 1 else 'run'}"
     return f"Healthy: {runs}, {waits}, and {percent(used)} of the cache is in use."
