@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from kvxray_engine.errors import UserError
@@ -73,11 +73,7 @@ class SourceSpec(BaseModel):
     @field_validator("api")
     @classmethod
     def _http_url(cls, url: str | None) -> str | None:
-        if url is not None and not re.fullmatch(r"https?://\S+", url):
-            raise ValueError(f"{url!r} is not a URL such as http://127.0.0.1:8000")
-        if url is not None and not _names_a_server(url):
-            raise ValueError(f"{url!r} does not name a server and a port from 1 to 65535")
-        return url.rstrip("/") if url else None
+        return _checked_url(url).rstrip("/") if url is not None else None
 
 
 def _engine_setting(raw: Any) -> Entry:
@@ -88,6 +84,32 @@ def _engine_setting(raw: Any) -> Entry:
 
 
 EngineSetting = Annotated[ObserveSpec | TargetList, BeforeValidator(_engine_setting)]
+
+
+class WebhookSpec(BaseModel):
+    """Where alerts are posted to, and how they are written there."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(description="Its name on the page.")
+    url: str = Field(description="http or https URL that takes a POST.")
+    secret: SecretStr = Field(default=SecretStr(""), description="Key that the body is signed with; empty: it is not.")
+    template: str = Field(default="json", description="json, slack, or a file with a template of your own.")
+    least: Literal["info", "warning", "critical"] = Field(
+        default="info", description="The least severity that it is told of."
+    )
+
+    @field_validator("name")
+    @classmethod
+    def _plain_name(cls, name: str) -> str:
+        if not is_source_name(name):
+            raise ValueError("a webhook's name is up to 63 letters, digits, dots, dashes and underscores")
+        return name
+
+    @field_validator("url")
+    @classmethod
+    def _http_url(cls, url: str) -> str:
+        return _checked_url(url)
 
 
 class Settings(BaseSettings):
@@ -138,6 +160,22 @@ class Settings(BaseSettings):
         default=10 * 10**9,
         description="How large the event log may become, such as 10GB; the oldest events go first. none: no limit.",
     )
+    alertmanagers: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Base URLs of Alertmanagers that alerts are sent to, separated by commas: all of one cluster.",
+    )
+    webhooks: tuple[WebhookSpec, ...] = Field(
+        default=(),
+        description="Where else alerts are sent, as a JSON list of {name, url, secret, template, least}.",
+    )
+    rules: Annotated[tuple[Path, ...], NoDecode] = Field(
+        default=(),
+        description="Files with alert rules of your own (YAML), separated by commas; read again when they change.",
+    )
+    public_url: str = Field(
+        default="",
+        description="Address of the page as people open it, for links in alerts. Empty: where the server listens.",
+    )
     base_path: str = Field(
         default="",
         description="Path under which everything is served, for example /kvxray behind a proxy, whether it takes the "
@@ -160,7 +198,19 @@ class Settings(BaseSettings):
             hosts = hosts.split(",")
         return tuple(host.strip().lower().rstrip(".") for host in hosts if host.strip())
 
-    @field_validator("observe", mode="before")
+    @field_validator("alertmanagers", mode="before")
+    @classmethod
+    def _split_urls(cls, urls: Any) -> Any:
+        if isinstance(urls, str):
+            urls = urls.split(",")
+        return tuple(_checked_url(str(url).strip()).rstrip("/") for url in urls if str(url).strip())
+
+    @field_validator("public_url")
+    @classmethod
+    def _whole_url(cls, url: str) -> str:
+        return _checked_url(url.strip()).rstrip("/") if url.strip() else ""
+
+    @field_validator("observe", "rules", mode="before")
     @classmethod
     def _split_files(cls, files: Any) -> Any:
         if isinstance(files, str):
@@ -200,6 +250,9 @@ class Settings(BaseSettings):
         names += [entry.name for entry in self.engines if isinstance(entry, ObserveSpec)]
         if len(set(names)) != len(names):
             raise UserError("Give every engine a name of its own, among those of KVXRAY_SOURCES too.")
+        hooks = [hook.name for hook in self.webhooks]
+        if len(set(hooks)) != len(hooks):
+            raise UserError("Give every entry of KVXRAY_WEBHOOKS a name of its own.")
         return self
 
     @property
@@ -222,6 +275,14 @@ def _is_port(digits: str) -> bool:
     return len(digits) <= 5 and 1 <= int(digits) <= 65535
 
 
+def _checked_url(url: str) -> str:
+    if not re.fullmatch(r"https?://\S+", url):
+        raise ValueError(f"{url!r} is not a URL such as http://127.0.0.1:8000")
+    if not _names_a_server(url):
+        raise ValueError(f"{url!r} does not name a server and a port from 1 to 65535")
+    return url
+
+
 def _names_a_server(url: str) -> bool:
     """Whether an http URL has a host, and a port that can be reached where it has one."""
     try:
@@ -241,6 +302,8 @@ def load_settings(**overrides: Any) -> Settings:
         reason = first["msg"].removeprefix("Value error, ")
         raise UserError(f"Mend {name}: {reason[:1].lower()}{reason[1:]}.") from error
     except SettingsError as error:
+        if "webhooks" in str(error):
+            raise UserError("Write KVXRAY_WEBHOOKS as a JSON list of {name, url, secret, template, least}.") from error
         if "engines" in str(error):
             raise UserError("Write KVXRAY_ENGINES as a JSON list of engines, as in docs/attach.md.") from error
         raise UserError("Write KVXRAY_SOURCES as a JSON list of {name, events, replay, api}.") from error

@@ -31,6 +31,14 @@ SUMMED: Final[dict[str, tuple[str, ...]]] = {
     "bookmark": ("id", "source", "epoch", "seq", "at_ns", "note", "created_ns"),
     "signal_minute": ("source", "t_s", "packed"),
     "attached_engine": ("name", "spec", "created_ns"),
+    "alert": (
+        "id", "rule", "engine", "severity", "state", "began_ns", "fired_ns", "ended_ns", "evidence",
+    ),
+    "notification": (
+        "id", "target", "alert_id", "kind", "created_ns", "due_ns", "attempts", "delivered_ns", "error",
+    ),
+    "mute": ("id", "rule", "engine", "until_ns", "note", "created_ns"),
+    "alert_rule": ("name", "is_on", "text", "changed_ns"),
     "retention": ("source_id", "max_age_s", "max_bytes", "changed_ns"),
 }  # fmt: skip
 """By table: the columns that `crc` is the sum of, in this order. Never change it: what is stored has it."""

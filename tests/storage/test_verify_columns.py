@@ -13,7 +13,7 @@ from kvxray_storage.database import open_database
 from kvxray_storage.event_log import EventLog
 from kvxray_storage.records import FindingRow
 from kvxray_storage.rollup_columns import VALUE_COLUMNS
-from kvxray_storage.row_sums import SUMMED
+from kvxray_storage.row_sums import SUMMED, summed
 from kvxray_storage.signal_minutes import SignalMinute, store_minutes
 from kvxray_storage.verify import verify
 
@@ -58,9 +58,29 @@ def filled(make_database_url, tmp_path_factory):
     with database.writing() as connection:
         store_minutes(connection, [SignalMinute("engine", T0_NS // 10**9 // 60 * 60, b"\x90")])
     keep_attached(database, AttachedEngine("east", '{"name": "east"}', T0_NS))
+    with database.writing() as connection:
+        for table, row in ROWS_OF_ALERTS.items():
+            connection.execute(sa.insert(table), [summed(table, row)])
     patch.undo()
     yield database
     database.close()
+
+
+ROWS_OF_ALERTS = {
+    models.alert: {
+        "id": "alert-1", "rule": "LeakNamed", "engine": "engine", "severity": "warning", "state": "over",
+        "began_ns": T0_NS, "fired_ns": T0_NS, "ended_ns": T0_NS + 5, "evidence": "{}",
+    },
+    models.notification: {
+        "id": "told-1", "target": "pager", "alert_id": "alert-1", "kind": "fired", "created_ns": T0_NS,
+        "due_ns": T0_NS, "attempts": 1, "delivered_ns": T0_NS + 5, "error": "it was away",
+    },
+    models.mute: {
+        "id": "mute-1", "rule": "LeakNamed", "engine": "engine", "until_ns": T0_NS + 5, "note": "known",
+        "created_ns": T0_NS,
+    },
+    models.alert_rule: {"name": "LeakNamed", "is_on": False, "text": "rules: []", "changed_ns": T0_NS},
+}  # fmt: skip
 
 
 def finding_of():

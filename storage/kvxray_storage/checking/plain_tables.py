@@ -111,6 +111,29 @@ def _signal_minute(values: Values) -> str:
     return "it does not begin with a minute" if values["t_s"] % 60 or values["t_s"] < 0 else ""
 
 
+def _alert(values: Values) -> str:
+    _OBJECT.decode(values["evidence"])
+    if values["state"] not in ("firing", "over"):
+        return f"its state is {values['state']!r}, neither firing nor over"
+    if (values["state"] == "firing") != (values["ended_ns"] is None):
+        return "it fires and has an end, or has neither"
+    return "it fired before it began" if values["fired_ns"] < values["began_ns"] else ""
+
+
+def _notification(values: Values) -> str:
+    if values["kind"] not in ("fired", "over"):
+        return f"it is of a kind {values['kind']!r}, neither fired nor over"
+    return "it was tried less than never" if values["attempts"] < 0 else ""
+
+
+def _mute(values: Values) -> str:
+    return "it ends before it began" if values["until_ns"] < values["created_ns"] else ""
+
+
+def _alert_rule(values: Values) -> str:
+    return "a rule without a name" if not values["name"] else ""
+
+
 def _rollup(span: int) -> Callable[[Values], str]:
     def check(values: Values) -> str:
         if values["t_s"] % span:
@@ -134,12 +157,15 @@ def _retention(values: Values) -> str:
 _SENSE: Final[dict[str, Callable[[Values], str]]] = {
     "source": _source, "epoch": _epoch, "name": _name, "gap": _gap, "finding": _finding, "bookmark": _bookmark,
     "rollup_1s": _rollup(1), "rollup_1m": _rollup(60), "retention": _retention,
-    "attached_engine": _attached_engine, "signal_minute": _signal_minute,
+    "attached_engine": _attached_engine, "signal_minute": _signal_minute, "alert": _alert,
+    "notification": _notification, "mute": _mute, "alert_rule": _alert_rule,
 }  # fmt: skip
 
 OF_SOURCE: Final = (models.rollup_1s, models.rollup_1m, models.retention)
 """Tables that are read source by source; names and gaps go with their epochs."""
-OF_NOBODY: Final = (models.setting, models.attached_engine)
+OF_NOBODY: Final = (
+    models.setting, models.attached_engine, models.alert, models.notification, models.mute, models.alert_rule,
+)  # fmt: skip
 """Tables whose rows are of no source."""
 OF_NAMED: Final = (models.finding, models.bookmark, models.signal_minute)
 """Tables whose rows name their source, which need not have a row of its own."""
