@@ -10,6 +10,8 @@ from kvxray_backend.alerts.alert import Alert
 from kvxray_backend.analysis.finding import Severity
 from kvxray_backend.api_types import Answer, Time
 
+RuleOrigin = Literal["built-in", "file", "page"]
+
 
 class ToldView(Answer):
     """What one target was told of an alert, or is to be told."""
@@ -107,6 +109,7 @@ class RuleView(Answer):
     topic: str = Field(description="What it is about; `Own` for rules of your own.")
     severity: Severity = Field(description="info, warning or critical.")
     sentence: str = Field(description="What is wrong when it fires.")
+    meaning: str = Field(description="What that means, and what comes of it; empty for rules of your own.")
     when: list[str] = Field(description="Its conditions in words: all must hold.")
     for_s: int = Field(description="How long it must hold.")
     keep_firing_s: int = Field(description="How long it goes on firing after it last held.")
@@ -116,7 +119,7 @@ class RuleView(Answer):
     on_vllm: list[str] = Field(description="What to do on vLLM.")
     on_sglang: list[str] = Field(description="What to do on SGLang.")
     trap: str = Field(description="What a simpler rule gets wrong.")
-    origin: Literal["built-in", "file", "page"] = Field(description="built-in, file or page: where it comes from.")
+    origin: RuleOrigin = Field(description="built-in, file or page: where it comes from.")
     is_on: bool = Field(description="Whether it is looked at.")
     text: str = Field(description="Its YAML where it was written on the page; else empty.")
     served: list[ServedView] = Field(description="How it stands for each engine.")

@@ -9,13 +9,12 @@ from typing import Final
 
 from kvxray_backend.alerts.prometheus_rules import expression
 from kvxray_backend.alerts.promql import PromQL, recorded_name
-from kvxray_backend.alerts.rule import Rule, Server
+from kvxray_backend.alerts.rule import Rule
+from kvxray_backend.alerts.rule_needs import needs_of
 from kvxray_backend.alerts.rule_words import parts_of
 from kvxray_backend.alerts.rules import RULES, TOPICS
-from kvxray_backend.metrics.signals_page import FAMILY_WORDS
 from kvxray_backend.quantities import age_text
 
-_SERVERS: Final[dict[Server, str]] = {"events": "events of hashes", "blocks": "kvxray's own engine"}
 _HEAD: Final = """# Alert rules
 
 Made from the table in `backend/kvxray_backend/alerts`; a test holds these pages to it. One definition of each rule is
@@ -70,7 +69,7 @@ def rule_page(rule: Rule) -> str:
 def told_shortly(rule: Rule) -> str:
     """One line."""
     when = "; and ".join(parts_of(rule.when))
-    return f"{rule.name}: {rule.severity}, {_after(rule)}; needs {_needs(rule)}; when {when}."
+    return f"{rule.name}: {rule.severity}, {_after(rule)}; needs {needs_of(rule)}; when {when}."
 
 
 def pages() -> dict[str, str]:
@@ -83,13 +82,15 @@ def _topic(topic: str, rules: tuple[Rule, ...]) -> Iterator[str]:
     yield "| rule | severity | for | needs | says |"
     yield "| --- | --- | --- | --- | --- |"
     for rule in rules:
-        yield (f"| [{rule.name}]({rule.name}.md) | {rule.severity} | {_for(rule)} | {_needs(rule)} | {rule.sentence} |")
+        yield (
+            f"| [{rule.name}]({rule.name}.md) | {rule.severity} | {_for(rule)} | {needs_of(rule)} | {rule.sentence} |"
+        )
     yield ""
 
 
 def _lines(rule: Rule) -> Iterator[str]:
     yield f"# {rule.name}\n\n{rule.sentence}\n"
-    yield f"**{rule.severity.capitalize()}**, {_after(rule)}{_goes_on(rule)}. Needs: {_needs(rule)}.\n"
+    yield f"**{rule.severity.capitalize()}**, {_after(rule)}{_goes_on(rule)}. Needs: {needs_of(rule)}.\n"
     yield "## It fires when\n"
     yield from (f"- {part}" for part in parts_of(rule.when))
     yield "\n## What to do\n"
@@ -119,12 +120,6 @@ def _for(rule: Rule) -> str:
 
 def _goes_on(rule: Rule) -> str:
     return f", and on for {age_text(rule.keep_firing_s)} after it last held" if rule.keep_firing_s else ""
-
-
-def _needs(rule: Rule) -> str:
-    makes = [FAMILY_WORDS[one] for one in FAMILY_WORDS if one in rule.served_by]
-    metrics = [f"metrics of {', '.join(makes)}"] if makes else []
-    return "; or ".join([*metrics, *(text for one, text in _SERVERS.items() if one in rule.served_by)])
 
 
 if __name__ == "__main__":
