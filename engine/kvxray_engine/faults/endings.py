@@ -45,7 +45,10 @@ class KeptAll(EndingFault):
         self.cause = cause
 
     def kept(self, manager: FaultyManager, request: Request, cause: Cause) -> list[int]:
-        return request.block_table if cause is self.cause and self.dice.falls() else []
+        if cause is not self.cause or not self.dice.falls():
+            return []
+        self.dice.tell(request.ordinal, request.block_table)
+        return request.block_table
 
 
 class KeptShared(EndingFault):
@@ -53,7 +56,10 @@ class KeptShared(EndingFault):
 
     def kept(self, manager: FaultyManager, request: Request, cause: Cause) -> list[int]:
         shared = [block for block in request.block_table if manager.pool.ref_cnt[block] > 1]
-        return shared if cause is Cause.finish and shared and self.dice.falls() else []
+        if cause is not Cause.finish or not shared or not self.dice.falls():
+            return []
+        self.dice.tell(request.ordinal, shared)
+        return shared
 
 
 class HeldByAnother(EndingFault):
@@ -67,7 +73,7 @@ class HeldByAnother(EndingFault):
     def before(self, manager: FaultyManager, request: Request, cause: Cause) -> None:
         full = request.block_table[: request.num_computed_tokens // manager.pool.block_size]
         if cause is Cause.finish and full and self.dice.falls():
-            manager.give_to(self._name(), full, self.cause)
+            self.dice.tell(manager.give_to(self._name(), full, self.cause), full)
 
     def _name(self) -> Name:
         deadline = self.clock.wall_ns() + LEASE_NS if self.cause is Cause.lease else 0
@@ -88,6 +94,7 @@ class FreedTwice(PoolFault):
     def after(self, manager: FaultyManager, request: Request, blocks: list[int], cause: Cause) -> None:
         own = [block for block in blocks if not self.pool.ref_cnt[block]]
         if own and self.dice.falls():
+            self.dice.tell(request.ordinal, own)
             self.pool.free_again(own[::-1], request.ordinal, cause)
 
 
@@ -97,4 +104,6 @@ class ReleasedTwice(PoolFault):
     def after(self, manager: FaultyManager, request: Request, blocks: list[int], cause: Cause) -> None:
         shared = [block for block in blocks if self.pool.ref_cnt[block]]
         if shared and self.dice.falls():
-            self.pool.free([self.dice.random.choice(shared)], request.ordinal, cause)
+            block = self.dice.random.choice(shared)
+            self.dice.tell(request.ordinal, (block,))
+            self.pool.free([block], request.ordinal, cause)

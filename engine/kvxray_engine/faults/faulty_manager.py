@@ -43,12 +43,13 @@ class FaultyManager(KVCacheManager):
         for ending in self.endings:
             ending.after(self, request, [block for block in blocks if block not in kept], cause)
 
-    def give_to(self, name: Name, blocks: list[int], cause: Cause) -> None:
-        """Somebody who never lets go holds these blocks too."""
+    def give_to(self, name: Name, blocks: list[int], cause: Cause) -> int:
+        """Somebody who never lets go holds these blocks too; their ordinal."""
         ordinal = self.pool.recorder.new_holder(name)
         self.pool.touch(blocks, ordinal, cause)
         self._lose(blocks, ordinal)
         self.other_holders.append(RequestDump(ordinal, name, RequestStatus.unknown))
+        return ordinal
 
     def _keep(self, request: Request, kept: set[int], cause: Cause) -> None:
         """The request is gone, and some of its references stay."""

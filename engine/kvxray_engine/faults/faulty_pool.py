@@ -18,7 +18,9 @@ from kvxray_engine.stream.schema import NO_ORDINAL, Cause, Kind, QueueEnd
 
 
 class FaultyPool(BlockPool):
-    """`stale`: block id -> the hash under which a prompt may still find it, though it was given out anew."""
+    """`stale`: block id -> the hash under which a prompt may still find it, though it was given out anew. `stale_dice`:
+    whether that happens, where it may.
+    """
 
     def __init__(
         self,
@@ -30,13 +32,13 @@ class FaultyPool(BlockPool):
     ) -> None:
         super().__init__(num_blocks, block_size, recorder, free_order)
         self.stale: dict[int, BlockHash] = {}
-        self._stale_dice = stale_dice
+        self.stale_dice = stale_dice
 
     def allocate(self, n: int, req: int) -> list[int]:
         first = self._head(n)
         for block in first:
             self._forget_stale(block)
-        kept = [block for block in first if self.block_hash[block] is not None and self._stays()]
+        kept = [block for block in first if self.block_hash[block] is not None and self._stays(block, req)]
         carried = {block: (self.block_hash[block], *self._take_off(block)) for block in kept}
         blocks = super().allocate(n, req)
         for block, (block_hash, ordinal, parent) in carried.items():
@@ -93,8 +95,11 @@ class FaultyPool(BlockPool):
             blocks.append(self._next[blocks[-1] if blocks else self.num_blocks])
         return blocks
 
-    def _stays(self) -> bool:
-        return self._stale_dice is not None and self._stale_dice.falls()
+    def _stays(self, block: int, req: int) -> bool:
+        if self.stale_dice is None or not self.stale_dice.falls():
+            return False
+        self.stale_dice.tell(req, (block,))
+        return True
 
     def _take_off(self, block: int) -> tuple[int, int]:
         """The block carries no hash any more, and the map does not hear of it; the ordinals it had."""

@@ -30,26 +30,36 @@ class FaultyPublisher(Publisher):
         self.repeats = dice_of(faults, "duplicated-messages")
         self.freezes = dice_of(faults, "frozen-publisher")
         self._held_back: bytes | None = None
+        self._message = -1  # under way
 
     def _send(self, recorded: RecordedMessage) -> None:
         if self.freezes is not None and self.freezes.falls():
-            self._stopping.wait(self.frozen_s)
+            self.freezes.tell(message=recorded.wire_seq)
+            self._stand_still()
         super()._send(recorded)
 
     def _emit(self, wire_seq: int, payload: bytes) -> None:
-        if self.loses is None or not self.loses.falls():
-            super()._emit(wire_seq, payload)
+        if self.loses is not None and self.loses.falls():
+            self.loses.tell(message=wire_seq)
+            return
+        self._message = wire_seq
+        super()._emit(wire_seq, payload)
 
     def _publish(self, payload: bytes) -> None:
         before, self._held_back = self._held_back, None
         if before is None and self.reorders is not None and self.reorders.falls():
+            self.reorders.tell(message=self._message)
             self._held_back = payload
             return
         super()._publish(payload)
         if self.repeats is not None and self.repeats.falls():
+            self.repeats.tell(message=self._message)
             super()._publish(payload)
         if before is not None:
             super()._publish(before)
+
+    def _stand_still(self) -> None:
+        self._stopping.wait(self.frozen_s)
 
     def _send_heartbeat(self) -> None:
         super()._send_heartbeat()
