@@ -312,9 +312,11 @@ notification: Final = sa.Table(
     sa.Column("delivered_ns", sa.BigInteger),
     # Why the last try failed; empty: none did.
     sa.Column("error", sa.Text, nullable=False),
+    # Id of the delivery that it was sent with and may have arrived by; empty: none.
+    sa.Column("delivery", sa.Text, nullable=False),
     _crc(),
     sa.Index(None, "delivered_ns", "due_ns"),
-    sa.UniqueConstraint("target", "alert_id", "kind"),
+    sa.UniqueConstraint("alert_id", "target", "kind"),
 )
 
 mute: Final = sa.Table(

@@ -36,6 +36,7 @@ SUMMED: Final[dict[str, tuple[str, ...]]] = {
     ),
     "notification": (
         "id", "target", "alert_id", "kind", "created_ns", "due_ns", "attempts", "delivered_ns", "error",
+        "delivery",
     ),
     "mute": ("id", "rule", "engine", "until_ns", "note", "created_ns"),
     "alert_rule": ("name", "is_on", "text", "changed_ns"),

@@ -73,7 +73,7 @@ ROWS_OF_ALERTS = {
     },
     models.notification: {
         "id": "told-1", "target": "pager", "alert_id": "alert-1", "kind": "fired", "created_ns": T0_NS,
-        "due_ns": T0_NS, "attempts": 1, "delivered_ns": T0_NS + 5, "error": "it was away",
+        "due_ns": T0_NS, "attempts": 1, "delivered_ns": T0_NS + 5, "error": "it was away", "delivery": "post-1",
     },
     models.mute: {
         "id": "mute-1", "rule": "LeakNamed", "engine": "engine", "until_ns": T0_NS + 5, "note": "known",

@@ -38,9 +38,10 @@ def upgrade() -> None:
         sa.Column("attempts", sa.Integer(), nullable=False),
         sa.Column("delivered_ns", sa.BigInteger(), nullable=True),
         sa.Column("error", sa.Text(), nullable=False),
+        sa.Column("delivery", sa.Text(), nullable=False),
         sa.Column("crc", sa.BigInteger(), nullable=True),
         sa.PrimaryKeyConstraint("id", name="pk_notification"),
-        sa.UniqueConstraint("target", "alert_id", "kind", name="uq_notification_target_alert_id_kind"),
+        sa.UniqueConstraint("alert_id", "target", "kind", name="uq_notification_alert_id_target_kind"),
     )
     op.create_index("ix_notification_delivered_ns_due_ns", "notification", ["delivered_ns", "due_ns"])
     op.create_table(
