@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +13,11 @@ from kvxray_backend.alerts.rule import Rule
 from kvxray_backend.alerts.rule_needs import needs_of
 from kvxray_backend.alerts.rule_words import parts_of
 from kvxray_backend.alerts.rules import RULES, TOPICS
+from kvxray_backend.alerts.runbooks import runbook_of
 from kvxray_backend.quantities import age_text
 
+_HERE: Final = "http://127.0.0.1:8501"
+"""Where kvxray listens unless told otherwise."""
 _HEAD: Final = """# Alert rules
 
 Made from the table in `backend/kvxray_backend/alerts`; a test holds these pages to it. One definition of each rule is
@@ -89,17 +92,32 @@ def _topic(topic: str, rules: tuple[Rule, ...]) -> Iterator[str]:
 
 
 def _lines(rule: Rule) -> Iterator[str]:
-    yield f"# {rule.name}\n\n{rule.sentence}\n"
+    book = runbook_of(rule.name)
+    yield f"# {rule.name}\n\n{rule.sentence} {book.meaning}\n"
     yield f"**{rule.severity.capitalize()}**, {_after(rule)}{_goes_on(rule)}. Needs: {needs_of(rule)}.\n"
-    yield "## It fires when\n"
-    yield from (f"- {part}" for part in parts_of(rule.when))
-    yield "\n## What to do\n"
-    yield from (f"{number}. {step}" for number, step in enumerate(rule.do, 1))
-    yield f"\n## What a simpler rule gets wrong\n\n{rule.trap}\n"
+    yield f"On the page: [its alerts, and how it stands for each engine]({_HERE}/alerts?rule={rule.name}).\n"
+    yield from _listed("It fires when", parts_of(rule.when))
+    yield from _numbered("How to confirm it in kvxray", book.confirm)
+    yield from _numbered("What to do", rule.do)
+    yield from _listed("On vLLM", book.on_vllm)
+    yield from _listed("On SGLang", book.on_sglang)
+    yield f"## What a simpler rule gets wrong\n\n{rule.trap}\n"
     if rule.families:
         yield "## In Prometheus\n"
         yield from _in_prometheus(rule)
-    yield "[All rules](README.md)\n"
+    yield "[All rules](README.md) · [what an alert is](../alerts.md)\n"
+
+
+def _listed(heading: str, points: Iterable[str]) -> Iterator[str]:
+    yield f"## {heading}\n"
+    yield from (f"- {one}" for one in points)
+    yield ""
+
+
+def _numbered(heading: str, steps: Iterable[str]) -> Iterator[str]:
+    yield f"## {heading}\n"
+    yield from (f"{number}. {step}" for number, step in enumerate(steps, 1))
+    yield ""
 
 
 def _in_prometheus(rule: Rule) -> Iterator[str]:

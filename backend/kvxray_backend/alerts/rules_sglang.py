@@ -113,7 +113,7 @@ SGLANG: Final[tuple[Rule, ...]] = (
         sentence="Prefixes hit less than half as often as over the day before, in all tiers together.",
         do=(
             "Ask what was deployed then: a date or an id at the beginning of a system prompt is enough.",
-            "See Prefix cache on the page: which prompts part from which, and where.",
+            "See the map of cached prefixes: which prompts part from which, and where.",
         ),
         trap="The gauge `sglang:cache_hit_rate` is of the last batch. Hits that move from the device to the host are "
         "no loss of hits, so all tiers count together.",

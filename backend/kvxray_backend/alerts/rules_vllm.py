@@ -59,7 +59,7 @@ ROOM: Final[tuple[Rule, ...]] = (
         "begins its prompt again.",
         do=(
             "Admit less at once: lower `--max-num-seqs`, or the router's limit for this engine.",
-            "Find who holds most: the Requests page lists blocks by request.",
+            "Find who asks for most: lengths of prompts and answers on Signals.",
             "Make more room: fp8 keys and values, a higher `--gpu-memory-utilization`, or another replica.",
         ),
         trap="`rate > 0` fires on every healthy engine: a busy one preempts about 8 for every 100 that finish. So does "
@@ -182,7 +182,7 @@ REUSE: Final[tuple[Rule, ...]] = (
         sentence="Prefixes hit less than half as often as over the day before.",
         do=(
             "Ask what was deployed then: a date or an id at the beginning of a system prompt is enough.",
-            "See Prefix cache on the page: which prompts part from which, and where.",
+            "See the map of cached prefixes: which prompts part from which, and where.",
             "See whether the router changed how it chooses engines.",
         ),
         trap="A fixed threshold fires on workloads that never share. A restart is cold, not broken. A rate of next to "
