@@ -40,7 +40,7 @@ def metrics_http(token: TokenPlace | None = None, ca_file: Path | None = None) -
     ValueError, one sentence, for a file that holds none.
     """
     try:
-        verify = ssl.create_default_context(cafile=str(ca_file)) if ca_file is not None else _usual_authorities()
+        verify = ssl.create_default_context(cafile=str(ca_file)) if ca_file is not None else usual_authorities()
     except OSError:
         raise ValueError(f"the file {ca_file} holds no certificates that can be read") from None
     return httpx2.AsyncClient(
@@ -54,7 +54,7 @@ def metrics_http(token: TokenPlace | None = None, ca_file: Path | None = None) -
 
 
 @cache
-def _usual_authorities() -> ssl.SSLContext:
+def usual_authorities() -> ssl.SSLContext:
     """Read once: it takes longer than many a page."""
     return httpx2.create_ssl_context()
 
@@ -87,7 +87,7 @@ async def get_bytes(
     except httpx2.TimeoutException:
         raise FetchError(f"no answer within {timeout_s:g} s") from None
     except httpx2.ConnectError as error:
-        raise FetchError(_why_not_connected(error)) from None
+        raise FetchError(why_not_connected(error)) from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise FetchError(f"the answer broke off: {_short(error)}") from None
 
@@ -121,7 +121,7 @@ def _too_large(max_bytes: int) -> str:
     return f"the answer is larger than {max_bytes >> 20} MiB"
 
 
-def _why_not_connected(error: BaseException) -> str:
+def why_not_connected(error: BaseException) -> str:
     """What the system said, which lies beneath what others say of it."""
     beneath: BaseException | None = error
     while beneath is not None:
