@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kvxray_backend.alerts.expression import Compare, Constant, Found, Minus, Over, Total
+from kvxray_backend.alerts.expression import Any, Compare, Constant, Found, Minus, Over, Total
 from kvxray_backend.alerts.rule import Rule
 from kvxray_backend.alerts.rules_vllm import MINUTE
 
@@ -28,7 +28,8 @@ STREAM: Final[tuple[Rule, ...]] = (
     Rule(
         "ReplayGap",
         "warning",
-        Found(("gap", "seq_gap"), least="warning"),
+        # What our own engine's replay has not is lost for good: a snapshot mends the state, and never the history.
+        Any((Found(("seq_gap",), least="warning"), Found(("gap",), within_s=15 * MINUTE))),
         for_s=MINUTE,
         keep_firing_s=5 * MINUTE,
         served_by=("events", "blocks"),
@@ -38,7 +39,8 @@ STREAM: Final[tuple[Rule, ...]] = (
             "Raise its high-water mark (`hwm`), or bring kvxray nearer to it.",
             "See how much was lost in the finding; figures that it spoils are marked.",
         ),
-        trap="A gap that replay closes within the minute is no news, and every lossy network makes some.",
+        trap="A gap that replay closes within the minute is no news, and every lossy network makes some. One that a "
+        "snapshot closes is: the state is right again within a second, and what happened in between is lost.",
     ),
     Rule(
         "EventsUnreadable",
