@@ -142,8 +142,7 @@ class Delivery:
             for target in self._targets:
                 notices, lost, has_more = read_notices(self._database, [target.name], MAX_WAITING)
                 self._lanes.put_stored(target.name, notices, has_more=has_more)
-                if lost:
-                    logger.warning("%d notifications for %s are of alerts that are gone.", len(lost), target.name)
+                self._lanes.give_up(target.name, lost)
         except SQLAlchemyError as error:
             logger.error("What is to be told of alerts cannot be read: %s", error)
 
@@ -189,7 +188,7 @@ class Delivery:
             self._senders[target.name],
             self._lanes,
             self._messages,
-            Keeping(self._log),
+            Keeping(self._log, self._lanes, target.name),
             self._database,
             self._clock,
             self._is_muted,

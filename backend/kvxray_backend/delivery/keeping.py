@@ -6,44 +6,42 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Final
 
 from kvxray_storage.event_log import EventLog
-from kvxray_storage.outbox import Notification, keep_notifications
+from kvxray_storage.outbox import keep_notifications
+
+from kvxray_backend.delivery.lanes import Lanes
 
 WAIT_S: Final = 3.0
 
 
 class Keeping:
-    """Belongs to the thread that delivers; the newest state of a row is the one that is stored."""
+    """Of one target. Belongs to the thread that delivers; the newest state of a row is the one that is stored."""
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventLog, lanes: Lanes, name: str) -> None:
         self._log = log
-        self._unsaved: dict[str, Notification] = {}
+        self._lanes = lanes
+        self._name = name
         self._tried_at = 0.0
+        self._failed = False
 
-    async def try_again(self) -> None:
-        """What could not be stored, if that was a while ago. Raises nothing."""
-        if self._unsaved and time.monotonic() - self._tried_at > WAIT_S:
-            await self.keep()
-
-    async def keep(self, rows: Sequence[Notification] = ()) -> None:
+    async def keep(self) -> None:
         """Handed to the writer before anything is waited for. Raises nothing: what was not stored goes along with the
         next, since alerts go out while the database is away.
         """
-        self._unsaved.update((row.id, row) for row in rows)
-        sent = list(self._unsaved.values())
-        if not sent:
+        rows = self._lanes.unsaved(self._name)
+        is_early = self._failed and time.monotonic() - self._tried_at < WAIT_S
+        if not rows or is_early:
             return
         self._tried_at = time.monotonic()
-        done: Future[None] = self._log.errand(lambda connection: keep_notifications(connection, sent))
+        done: Future[None] = self._log.errand(lambda connection: keep_notifications(connection, rows))
         try:
             await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(done)), WAIT_S)
         # Whatever a database raises.
         except Exception:
+            self._failed = True
             return
-        for row in sent:
-            if self._unsaved.get(row.id) is row:
-                del self._unsaved[row.id]
+        self._failed = False
+        self._lanes.saved(self._name, rows)

@@ -79,7 +79,7 @@ class Lane:
     def rows_of(self, alert_id: str) -> list[Notification]:
         return [notice.row for notice in self._waiting.values() if notice.row.alert_id == alert_id]
 
-    def drop_muted(self, muted: Muted, now_ns: int) -> list[Notification]:
+    def drop_muted(self, muted: Muted) -> list[Notification]:
         """Alerts that were over before anybody was told, while muted: nobody is to be told any more."""
         held = {one.row.alert_id: one for one in self._waiting.values() if self._is_held(one, muted)}
         over = [one for one in self._waiting.values() if one.row.kind == "over" and one.row.alert_id in held]

@@ -64,9 +64,10 @@ class LaneLoop:
     async def run(self, http: httpx2.AsyncClient, stop: asyncio.Event) -> None:
         """Until `stop`; what is under way then is finished."""
         while not stop.is_set():
+            # Before looking: what comes from now on is looked at again.
+            self.wake.clear()
             has_sent = await self._turn(http)
             if not has_sent:
-                await self._keeping.try_again()
                 await self._pause()
 
     async def _turn(self, http: httpx2.AsyncClient) -> bool:
@@ -74,9 +75,9 @@ class LaneLoop:
         if self._lanes.wants_stored(self.target.name):
             await self._read_stored()
         now_ns = self._clock.wall_ns()
-        notices, changed = self._lanes.begin(self.target.name, now_ns, self._muted)
-        if changed:
-            await self._keeping.keep(changed)
+        notices = self._lanes.begin(self.target.name, now_ns, self._muted)
+        # With the id that it goes out with: after a kill it is sent under the same.
+        await self._keeping.keep()
         if notices:
             await self._send(http, notices)
             return True
@@ -86,9 +87,9 @@ class LaneLoop:
 
     async def _send(self, http: httpx2.AsyncClient, notices: list[Notice]) -> None:
         outcome = await self._outcome(http, notices)
-        changed = self._lanes.settle(self.target.name, outcome, self._clock.wall_ns())
+        self._lanes.settle(self.target.name, outcome, self._clock.wall_ns())
+        await self._keeping.keep()
         self._log(outcome)
-        await self._keeping.keep(changed)
 
     async def _outcome(self, http: httpx2.AsyncClient, notices: list[Notice]) -> Outcome:
         try:
@@ -126,11 +127,9 @@ class LaneLoop:
             logger.warning("What waits for %s cannot be read: %s", name, error)
             return
         self._lanes.put_stored(name, notices, has_more=has_more)
-        if lost:
-            await self._keeping.keep(lost)
+        self._lanes.give_up(name, lost)
 
     async def _pause(self) -> None:
-        self.wake.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self.wake.wait(), LOOK_S if self._lanes.waiting(self.target.name) else IDLE_S)
 

@@ -22,6 +22,8 @@ class Lanes:
         self._lock = threading.Lock()
         self._lanes = {target.name: Lane(target) for target in targets}
         self._firing: dict[str, Alert] = {}
+        # By target: what changed and is not durable yet.
+        self._unsaved: dict[str, dict[str, Notification]] = {target.name: {} for target in targets}
 
     def take(self, alert: Alert, kind: NotificationKind, rows: Sequence[Notification], now_ns: int) -> list[str]:
         """Names of targets that are full: theirs waits in the database alone."""
@@ -58,17 +60,35 @@ class Lanes:
         with self._lock:
             return list(self._firing.values())
 
-    def begin(self, name: str, now_ns: int, muted: Muted) -> tuple[list[Notice], list[Notification]]:
-        """What goes out now, and rows that changed."""
+    def begin(self, name: str, now_ns: int, muted: Muted) -> list[Notice]:
+        """What goes out now."""
         with self._lock:
             lane = self._lanes[name]
-            dropped = lane.drop_muted(muted, now_ns)
+            dropped = lane.drop_muted(muted)
             begun = lane.begin(now_ns, muted)
-            return begun, [*dropped, *(notice.row for notice in begun)]
+            self._change(name, [*dropped, *(notice.row for notice in begun)])
+            return begun
 
-    def settle(self, name: str, outcome: Outcome, now_ns: int) -> list[Notification]:
+    def settle(self, name: str, outcome: Outcome, now_ns: int) -> None:
         with self._lock:
-            return self._lanes[name].settle(outcome, now_ns)
+            self._change(name, self._lanes[name].settle(outcome, now_ns))
+
+    def give_up(self, name: str, rows: Sequence[Notification]) -> None:
+        """Rows of alerts that are gone."""
+        with self._lock:
+            self._change(name, rows)
+
+    def unsaved(self, name: str) -> list[Notification]:
+        with self._lock:
+            return list(self._unsaved[name].values())
+
+    def saved(self, name: str, rows: Sequence[Notification]) -> None:
+        """They are durable; what changed since is not."""
+        with self._lock:
+            unsaved = self._unsaved[name]
+            for row in rows:
+                if unsaved.get(row.id) is row:
+                    del unsaved[row.id]
 
     def note(self, name: str, outcome: Outcome, now_ns: int) -> None:
         with self._lock:
@@ -83,8 +103,12 @@ class Lanes:
             return len(self._lanes[name])
 
     def rows_of(self, alert_ids: Sequence[str]) -> list[Notification]:
+        """As they stand, of what waits and what is not durable yet."""
         with self._lock:
-            return [row for name in alert_ids for lane in self._lanes.values() for row in lane.rows_of(name)]
+            rows = {row.id: row for name in alert_ids for lane in self._lanes.values() for row in lane.rows_of(name)}
+            for unsaved in self._unsaved.values():
+                rows |= {row.id: row for row in unsaved.values() if row.alert_id in alert_ids}
+            return list(rows.values())
 
     def views(self, now_ns: int) -> list[TargetView]:
         with self._lock:
@@ -99,6 +123,9 @@ class Lanes:
         with self._lock:
             for lane in self._lanes.values():
                 lane.check_integrity()
+
+    def _change(self, name: str, rows: Sequence[Notification]) -> None:
+        self._unsaved[name].update((row.id, row) for row in rows)
 
     def _put(self, notice: Notice, now_ns: int) -> bool:
         return self._lanes[notice.row.target].put(notice, now_ns + STORED_WAIT_NS)
