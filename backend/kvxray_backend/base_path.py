@@ -11,7 +11,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-OWN_FOLDERS: Final = frozenset(("_stcore", "api", "assets", "component", "media", "static"))
+OWN_FOLDERS: Final = frozenset(("_stcore", "api", "assets", "component", "media", "metrics", "static"))
 """What kvxray and Streamlit serve beside pages. A base path that begins with one could not be told from a path that
 has lost it.
 """

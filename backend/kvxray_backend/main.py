@@ -21,6 +21,7 @@ from kvxray_backend.base_path import BasePath
 from kvxray_backend.engine_http import engine_http
 from kvxray_backend.page import HOST_CONFIG, Page, open_page, page_folder
 from kvxray_backend.routes import (
+    alerts,
     blocks,
     bookmarks,
     coverage,
@@ -31,10 +32,12 @@ from kvxray_backend.routes import (
     fleet,
     health,
     live,
+    metrics,
     overview,
     prefixes,
     requests,
     residency,
+    rules,
     signals,
     sources,
     state,
@@ -65,6 +68,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     install_error_handlers(app)
     app.include_router(_api(), prefix=f"{base}/api")
+    app.include_router(metrics.router, prefix=base)
     # After the API, so that it gets what nothing else wanted; the page below would answer anything with itself.
     app.router.routes += [Route(f"{base}/api{rest}", _NoSuchRoute()) for rest in ("", "/{rest:path}")]
     app.router.routes += [WebSocketRoute(f"{base}/api{rest}", _no_such_socket) for rest in ("", "/{rest:path}")]
@@ -80,7 +84,20 @@ def create_app(settings: Settings) -> FastAPI:
 def _api() -> APIRouter:
     api = APIRouter(responses={"default": {"model": ErrorBody, "description": "One sentence that says what is wrong."}})
     of_the_cache = (health, sources, state, blocks, prefixes, stays, requests, residency, coverage, fleet)
-    for part in (*of_the_cache, events, findings, overview, signals, travel, bookmarks, engines, live, docs):
+    for part in (
+        *of_the_cache,
+        events,
+        findings,
+        overview,
+        signals,
+        travel,
+        bookmarks,
+        engines,
+        alerts,
+        rules,
+        live,
+        docs,
+    ):
         api.include_router(part.router)
     return api
 

@@ -24,7 +24,7 @@ FORGET_AFTER_S: Final = 3_600.0
 _SAME_START_S: Final = 2.0
 
 _Key = tuple[str, str, Engine, Way]
-_Series = GaugeSeries | GrowingSeries[float] | GrowingSeries[Buckets]
+Series = GaugeSeries | GrowingSeries[float] | GrowingSeries[Buckets]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class MetricsBook:
     """
 
     def __init__(self) -> None:
-        self._series: dict[_Key, _Series] = {}
+        self._series: dict[_Key, Series] = {}
         self._by_signal: dict[str, set[_Key]] = {}
         self._ways: dict[tuple[str, Engine, Family], int] = {}
         # Of the page that is being taken.
@@ -86,6 +86,11 @@ class MetricsBook:
         self.last_s = at_s
         self._forget()
         return Reset(at_s, tuple(dict.fromkeys(fell))) if fell else None
+
+    @property
+    def started_s(self) -> float | None:
+        """When the process began, as pages told it last, Unix seconds; None: none did."""
+        return self._started_at
 
     @property
     def read_s(self) -> float | None:
@@ -179,6 +184,11 @@ class MetricsBook:
             elif (grown := series.last_growth()) is not None:
                 yield signal, part, grown
 
+    def told_series(self) -> Iterator[tuple[str, str, object, Series]]:
+        """All that is remembered, series by series: (signal, part, who tells it, the series). Hold the lock."""
+        for (signal, part, engine, way), series in self._series.items():
+            yield signal, part, (engine, way), series
+
     def is_told(self, signal: str) -> bool:
         """By the last page."""
         return any(self._series[key].last_s == self.last_s for key in self._by_signal.get(signal, ()))
@@ -206,11 +216,11 @@ class MetricsBook:
             return False
         return series.add(at_s, reading.value, began_anew=began_anew)  # type: ignore[arg-type]
 
-    def _begin(self, key: _Key, reading: Reading, engine_is_known: bool) -> _Series:
+    def _begin(self, key: _Key, reading: Reading, engine_is_known: bool) -> Series:
         was_told_otherwise = self._drop_other_ways(key)
         # Told another way until now, it may have counted long before it was read.
         born_s = self.last_s if engine_is_known and not was_told_otherwise else None
-        series: _Series
+        series: Series
         if SIGNALS[reading.signal].kind == "gauge":
             series = GaugeSeries()
         elif isinstance(reading.value, Buckets):

@@ -73,6 +73,11 @@ class GrowingSeries(Generic[Amount]):
         assert self._last_told is not None, "a series has at least one point"
         return self._last_told
 
+    @property
+    def began_with(self) -> Amount:
+        """What it had counted when it was first seen, as far as is remembered: nobody knows when that grew."""
+        return self._points[0][1]
+
     def last_growth(self) -> Grown[Amount] | None:
         """Between the last two times it was told; None: it was told once."""
         if len(self._points) < 2:

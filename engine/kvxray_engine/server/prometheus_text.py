@@ -1,4 +1,4 @@
-"""Prometheus metrics as text (exposition format 0.0.4): families, samples, and histograms that count by bucket.
+"""Prometheus metrics as text (format 0.0.4, or OpenMetrics 1.0): families, samples, histograms that count by bucket.
 
 Knows no engine. Counters carry their `_total` in their name, as Prometheus shows them.
 """
@@ -8,11 +8,24 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Literal
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 Labels = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelText:
+    """Labels as they are written, for whoever has many samples under the same ones."""
+
+    text: str = ""
+
+    def plus(self, **labels: str) -> LabelText:
+        more = _label_text(labels)
+        return LabelText(f"{self.text},{more}" if self.text and more else self.text or more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +33,7 @@ class Sample:
     """One line: a value of the family's name + suffix under these labels."""
 
     value: float
-    labels: Labels = field(default_factory=dict)
+    labels: Labels | LabelText = field(default_factory=dict)
     suffix: str = ""
 
 
@@ -54,32 +67,42 @@ class Histogram:
         total = 0
         for bound, count in zip((*self._bounds, float("inf")), self._counts, strict=True):
             total += count
-            samples.append(Sample(total, {**labels, "le": _number(bound)}, "_bucket"))
+            samples.append(Sample(total, {**labels, "le": number_text(bound)}, "_bucket"))
         samples += [Sample(self._sum, labels, "_sum"), Sample(total, labels, "_count")]
         return Family(self.name, self._help, "histogram", samples)
 
 
-def exposition(families: Iterable[Family]) -> str:
+def exposition(families: Iterable[Family], *, open_metrics: bool = False) -> str:
     """The text that Prometheus scrapes."""
     lines: list[str] = []
     for family in families:
-        lines.append(f"# HELP {family.name} {_escape(family.help, quote=False)}")
-        lines.append(f"# TYPE {family.name} {family.type}")
+        # OpenMetrics names a counter without the end that its samples have.
+        name = family.name.removesuffix("_total") if open_metrics and family.type == "counter" else family.name
+        lines.append(f"# HELP {name} {_escape(family.help, quote=open_metrics)}")
+        lines.append(f"# TYPE {name} {family.type}")
         lines += [_line(family.name, sample) for sample in family.samples]
+    if open_metrics:
+        lines.append("# EOF")
     return "\n".join(lines) + "\n"
 
 
 def _line(name: str, sample: Sample) -> str:
-    labels = ",".join(f'{label}="{_escape(value)}"' for label, value in sample.labels.items())
-    return f"{name}{sample.suffix}{{{labels}}} {_number(sample.value)}"
+    labels = sample.labels.text if isinstance(sample.labels, LabelText) else _label_text(sample.labels)
+    return f"{name}{sample.suffix}{{{labels}}} {number_text(sample.value)}"
 
 
-def _number(value: float) -> str:
+def _label_text(labels: Labels) -> str:
+    return ",".join(f'{label}="{_escape(value)}"' for label, value in labels.items())
+
+
+def number_text(value: float) -> str:
+    """As samples and bounds of buckets are written."""
     if value == float("inf"):
         return "+Inf"
     return repr(float(value))
 
 
+@lru_cache(maxsize=4096)
 def _escape(text: str, quote: bool = True) -> str:
     text = text.replace("\\", "\\\\").replace("\n", "\\n")
     return text.replace('"', '\\"') if quote else text
