@@ -17,6 +17,10 @@ from kvxray_storage.event_log import EventLog
 from kvxray_storage.records import EpochKey
 from kvxray_storage.retention_keeper import RetentionKeeper
 
+from kvxray_backend.alerts.alert_watch import AlertWatch
+from kvxray_backend.alerts.recent_findings import RecentFindings
+from kvxray_backend.alerts.rule_book import RuleBook
+from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.inspector import Inspector
 from kvxray_backend.live_feed import LiveFeed
 from kvxray_backend.live_state import LiveState
@@ -98,6 +102,9 @@ class Backend:
         self.observed = ObservedEngines(database, log, clock, lambda name: name in self.sources)
         self.signals = SignalHistory(database, log, signal_age_s(settings))
         self.observed.on_reading.append(self.signals.take)
+        self.recent_findings = RecentFindings()
+        self.observed.on_finding.append(self.recent_findings.note)
+        self.alerts = AlertWatch(self, RuleBook(database, clock, settings.rules))
         self.attaching = Attaching(settings.engines, settings.observe, self.observed, database, clock)
         self.connection_tests = ConnectionTests()
         self.past = PastStates(database)
@@ -126,6 +133,7 @@ class Backend:
             for name in stored_names(database):
                 sources.setdefault(name, Source(partial(last_state, database, backend.past, name), None, None))
             backend.attaching.check()
+            backend.alerts.rule_book.check()
             undo.pop_all()
         return backend
 
@@ -135,10 +143,12 @@ class Backend:
         for source in self._followed():
             source.start()
         self.attaching.start()
+        self.alerts.start()
         self.log.look_back()
 
     def close(self) -> None:
         """Stops following, commits what waits, closes the database."""
+        self.alerts.close()
         self._close_sources()
         # Retention goes after the log, whose last commits may need room.
         if not self.log.close():
@@ -178,15 +188,17 @@ class Backend:
         live.epochs = archive.epochs(spec.name)
         live.since_ns = self.clock.wall_ns()
         still_open = [finding_of(row) for row in history.findings(self.database, spec.name, "open")]
-        inspector = Inspector(
-            live, self.clock, lambda finding: self.log.finding(row_of(finding)), still_open, lambda: self.log.failed
-        )
+        inspector = Inspector(live, self.clock, self._take_finding, still_open, lambda: self.log.failed)
         names = NameFilter(self.database.digest_key())
 
         def make_follower(asker: Asker) -> Follower:
             return Follower(live, archive, inspector, names, asker, self.clock, snapshots=snapshots, replay=replay)
 
         return Source(lambda: live, spec, NativeSource(spec, make_follower, inspector))
+
+    def _take_finding(self, finding: Finding) -> None:
+        self.recent_findings.note(finding)
+        self.log.finding(row_of(finding))
 
     def _committed_seq(self, source: str) -> int:
         rows = history.epochs(self.database, source)

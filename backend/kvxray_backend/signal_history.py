@@ -13,6 +13,7 @@ from collections.abc import Collection
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 import sqlalchemy as sa
@@ -102,6 +103,13 @@ class SignalHistory:
         fine_from_s = fine[0].at_s - fine[0].seconds if fine else to_s
         coarse = self._by_minute(name, from_s, fine_from_s, only) if fine_from_s > from_s else []
         return [*coarse, *fine]
+
+    def newer(self, name: str, than_s: float) -> list[Timed]:
+        """As it was read, in order of time, of the last hour; reads no database."""
+        with self._lock:
+            engine = self._engines.get(name)
+            recent = engine.recent if engine is not None else ()
+            return [*takewhile(lambda one: one.at_s > than_s, reversed(recent))][::-1]
 
     def is_known(self, name: str) -> bool:
         """Whether anything is told of it, now or in the log."""

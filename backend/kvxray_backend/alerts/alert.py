@@ -66,6 +66,9 @@ class Alert(BaseModel):
     findings: tuple[Finding, ...] = Field(default=(), description="The first of those that made it fire.")
     num_findings: int = Field(default=0, description="How many findings made it fire.")
     numbers: tuple[AlertNumber, ...] = Field(default=(), description="What its conditions compared when it fired.")
+    over_because: str = Field(
+        default="", description="Why it is over though nobody saw its condition end, one sentence; else empty."
+    )
 
     @computed_field(description="Since when its condition holds (ISO-8601).")  # type: ignore[prop-decorator]
     @property

@@ -45,6 +45,18 @@ class Evidence:
     started_s: float | None = None
     _tracks: dict[tuple[str, str], tuple[list[float], list[_Point]]] = field(default_factory=dict)
 
+    def went_on(self, timed: Timed) -> None:
+        """What `told` was given next; what was made of it before is gone on with."""
+        for (signal, part), (times, points) in self._tracks.items():
+            told = _told(timed, signal, part)
+            if told is not None:
+                times.append(timed.at_s)
+                points.append(_Point(timed.at_s, timed.seconds, told))
+
+    def forget_tracks(self) -> None:
+        """After `told` changed otherwise."""
+        self._tracks.clear()
+
     def now(self, signal: str, part: str, at_s: float) -> float | None:
         """A gauge as it stood in the last reading."""
         times, points = self._track(signal, part)

@@ -19,7 +19,7 @@ from kvxray_backend.observed.origin import Origin, check_origin
 from kvxray_backend.observed.problems import Problem, Problems
 from kvxray_backend.observed.ranks import ObservedRank
 from kvxray_backend.observed.spec import BadSpec, ObserveSpec
-from kvxray_backend.observed.surroundings import OnReading, Surroundings
+from kvxray_backend.observed.surroundings import OnFinding, OnReading, Surroundings
 from kvxray_backend.source_name import engine_of
 
 MAX_ENGINES: Final = 256
@@ -37,7 +37,7 @@ class NameTaken(BadSpec):
 
 class ObservedEngines:
     """Safe to call from any thread. `origin_of`: who attached an engine; `problems`: why others are not watched;
-    `on_reading`: who is told of each page of metrics.
+    `on_reading`: who is told of each page of metrics; `on_finding`: of each finding.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class ObservedEngines:
         self._around: Surroundings | None = None
         # Whoever is to be told of each page of metrics is in here before the first engine is attached.
         self.on_reading: list[OnReading] = []
+        self.on_finding: list[OnFinding] = []
         self._is_taken = is_taken
         self._lock = threading.Lock()
         self._engines: dict[str, ObservedEngine] = {}
@@ -134,7 +135,7 @@ class ObservedEngines:
     def _started(self, spec: ObserveSpec) -> ObservedEngine:
         with self._lock:
             if self._around is None:
-                self._around = Surroundings(self._database, self._log, self._clock, self.on_reading)
+                self._around = Surroundings(self._database, self._log, self._clock, self.on_reading, self.on_finding)
         check_can_listen(spec)
         engine = ObservedEngine(spec, self._database, self._log, self._clock, self._around)
         try:

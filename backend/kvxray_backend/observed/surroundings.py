@@ -23,6 +23,8 @@ from kvxray_backend.stored_findings import finding_of, row_of
 
 OnReading = Callable[[str, float, MetricsWatch], object]
 """Gets the engine's name, when its page was (Unix seconds) and all that its pages told, under the engine's lock."""
+OnFinding = Callable[[Finding], object]
+"""Gets every finding that is stored, new or with what became of it."""
 
 
 class Surroundings:
@@ -31,9 +33,14 @@ class Surroundings:
     """
 
     def __init__(
-        self, database: Database, log: EventLog, clock: Clock, on_reading: list[OnReading] | None = None
+        self,
+        database: Database,
+        log: EventLog,
+        clock: Clock,
+        on_reading: list[OnReading] | None = None,
+        on_finding: list[OnFinding] | None = None,
     ) -> None:
-        """on_reading: may be added to at any time."""
+        """on_reading, on_finding: may be added to at any time."""
         self.database = database
         self.log = log
         self.clock = clock
@@ -45,6 +52,7 @@ class Surroundings:
         self._is_comparing = False
         self._lock = Lock()
         self.on_reading: list[OnReading] = on_reading if on_reading is not None else []
+        self.on_finding: list[OnFinding] = on_finding if on_finding is not None else []
 
     def compare_seeds(self, name: str, engine: Compared) -> None:
         """From now on, until it leaves `seeds`."""
@@ -59,6 +67,8 @@ class Surroundings:
 
     def store(self, finding: Finding) -> None:
         """A new finding, or what became of it."""
+        for take in self.on_finding:
+            take(finding)
         self.log.finding(row_of(finding))
 
     def still_open(self, source: str) -> list[Finding]:

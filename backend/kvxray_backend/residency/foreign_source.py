@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kvxray_backend.analysis.finding import Finding
-from kvxray_backend.backend import Backend, Source
 from kvxray_backend.moments import Point
 from kvxray_backend.observed.engine import ObservedEngine, ObservedRank
 from kvxray_backend.residency.columns import ResidencyColumns
 from kvxray_backend.residency.metrics_then import MetricsThen
 from kvxray_backend.residency.picture import ResidencyPicture
 from kvxray_backend.stored_source import stored_hash_sources, tells_hashes
+
+if TYPE_CHECKING:
+    from kvxray_backend.backend import Backend, Source
 
 Kind = Literal["blocks", "hashes", "metrics"]
 State = Literal["waiting", "joining", "connected", "stale", "no_stream", "past"]

@@ -6,16 +6,18 @@ import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kvxray_engine.stream.residency_state import ResidencyState
 
-from kvxray_backend.backend import Backend
 from kvxray_backend.moments import LIVE
 from kvxray_backend.observed.engine import ObservedEngine, ObservedRank
 from kvxray_backend.residency.columns import ResidencyColumns, copied, in_order
 from kvxray_backend.residency.foreign_source import ForeignMoment, ForeignSource, Lately, capacity_of, findings_about
 from kvxray_backend.residency.picture import ResidencyPicture
+
+if TYPE_CHECKING:
+    from kvxray_backend.backend import Backend
 
 KEEP_S: Final = 0.5
 ONE_PART_OF: Final = 5
