@@ -18,10 +18,12 @@ from kvxray_storage.records import EpochKey
 from kvxray_storage.retention_keeper import RetentionKeeper
 
 from kvxray_backend.alerts.alert_watch import AlertWatch
+from kvxray_backend.alerts.links import page_link, whole_link
 from kvxray_backend.alerts.recent_findings import RecentFindings
 from kvxray_backend.alerts.rule_book import RuleBook
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.inspector import Inspector
+from kvxray_backend.delivery.delivery import Delivery
 from kvxray_backend.live_feed import LiveFeed
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.moments import Moment
@@ -104,7 +106,16 @@ class Backend:
         self.observed.on_reading.append(self.signals.take)
         self.recent_findings = RecentFindings()
         self.observed.on_finding.append(self.recent_findings.note)
-        self.alerts = AlertWatch(self, RuleBook(database, clock, settings.rules))
+        rules = RuleBook(database, clock, settings.rules)
+        self.delivery = Delivery(
+            settings,
+            database,
+            log,
+            clock,
+            link=lambda alert: whole_link(settings, page_link(alert)),
+            rule_of=rules.rule_of,
+        )
+        self.alerts = AlertWatch(self, rules, self.delivery)
         self.attaching = Attaching(settings.engines, settings.observe, self.observed, database, clock)
         self.connection_tests = ConnectionTests()
         self.past = PastStates(database)
@@ -143,12 +154,14 @@ class Backend:
         for source in self._followed():
             source.start()
         self.attaching.start()
+        self.delivery.start()
         self.alerts.start()
         self.log.look_back()
 
     def close(self) -> None:
         """Stops following, commits what waits, closes the database."""
         self.alerts.close()
+        self.delivery.close()
         self._close_sources()
         # Retention goes after the log, whose last commits may need room.
         if not self.log.close():

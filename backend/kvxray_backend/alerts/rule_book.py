@@ -88,6 +88,10 @@ class RuleBook:
         """Built-in ones first, in their order."""
         return self._known
 
+    def rule_of(self, name: str) -> Rule | None:
+        known = self._known.get(name)
+        return known.rule if known is not None else None
+
     @property
     def problems(self) -> list[str]:
         return [*self._file_problems, *self._page_problems]
