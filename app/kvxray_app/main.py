@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from kvxray_app.chrome import dress
+from kvxray_app.views.alerts import alerts
 from kvxray_app.views.attach import attach
 from kvxray_app.views.fleet import fleet
 from kvxray_app.views.guide import guide
@@ -22,6 +23,7 @@ def run() -> None:
         st.Page(live, title="Live", url_path="live", default=True),
         st.Page(overview, title="Overview", url_path="overview"),
         st.Page(fleet, title="Fleet", url_path="fleet"),
+        st.Page(alerts, title="Alerts", url_path="alerts"),
         st.Page(timelines_page, title="Timelines", url_path="timelines"),
         st.Page(history, title="History", url_path="history"),
         st.Page(signals, title="Signals", url_path="signals"),

@@ -235,7 +235,7 @@ class ScriptedBackend:
             Route("/", lambda request: HTMLResponse(PAGE)),
             Route("/api/state/blocks", self._snapshot),
             WebSocketRoute("/api/live", self._live),
-            Route("/api/{path:path}", self._answer, methods=["GET", "POST", "DELETE"]),
+            Route("/api/{path:path}", self._answer, methods=["GET", "POST", "PUT", "DELETE"]),
             Route("/style/{name}", lambda request: PlainTextResponse(style(request.path_params["name"]))),
             Mount("/assets/kvxray", ComponentFiles(COMPONENTS)),
         ]

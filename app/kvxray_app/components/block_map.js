@@ -2,6 +2,7 @@
 // or Enter to inspect, arrows to move, wheel or + and - to enlarge, drag to move or to mark, o to lay it out by prefix or by
 // id. Where the page compares two moments it shows both, side by side, with what differs between them.
 
+import { markFor } from "./alert_mark.js";
 import { factsOf } from "./block_facts.js";
 import { Comparison } from "./comparison.js";
 import { el, setAttribute, setText, setWords } from "./elements.js";
@@ -32,6 +33,7 @@ class BlockMap extends LiveView {
     this.hover = null;
     this.cursor = null; // the block that the keyboard is on
     this.view = mapViewFor(this.data.source);
+    this.marked = markFor(this.data.source);
     this.focus = new MapFocus();
     this.notice = new MapNotice();
     this.order = new MapOrder(this.feed, () => this.requestDraw());
@@ -49,6 +51,7 @@ class BlockMap extends LiveView {
       this.feed.subscribe("summary", () => this.#summed()),
       this.feed.subscribe("status", () => this.requestDraw()),
       this.selection.subscribe(() => this.requestDraw()),
+      this.marked.subscribe(() => this.requestDraw()),
       onUnit(() => this.requestDraw()),
       onEscape(() => this.#letGo()),
       this.#hook(),
@@ -62,6 +65,7 @@ class BlockMap extends LiveView {
     const marks = {
       selected: this.selection.block,
       lit: this.selection.lit?.blocks ?? null,
+      marked: this.marked.blocks,
       differing: this.comparison.differing(),
       range: this.view.range,
       cursor: this.cursor,
@@ -113,6 +117,7 @@ class BlockMap extends LiveView {
       differing: () => this.comparison.differing()?.length ?? null,
       onPaint: (listener) => (this.readout.onPaint = listener),
       orders: () => this.order.number,
+      marked: () => this.pane.overlay.numMarked,
       part: () => this.pane.layout?.view ?? null,
     };
     window.__kvxray.map = hook;

@@ -1,11 +1,13 @@
-// What lies over the blocks: a glow on those that just changed, the ones lit up where they would drown, the range that is
-// chosen, the one pointed at and the one selected.
+// What lies over the blocks: a glow on those that just changed, the ones lit up where they would drown, rings around those
+// that an alert marks, the range that is chosen, the one pointed at and the one selected.
 
 const GLOW_MS = 650;
 const MAX_GLOWS = 3000;
 const GLOW_FROM = 6; // device pixels: smaller cells would only flicker
 const MARK_SIDE = 4;
 const MARK_BELOW = 3; // device pixels: lit blocks of smaller cells are marked
+const RING_FROM = 6; // device pixels: smaller cells get a square instead of a ring
+const MARKED_SIDE = 6;
 const MAX_MARKS = 20_000;
 
 export class MapOverlay {
@@ -18,6 +20,8 @@ export class MapOverlay {
     this.cursor = null;
     this.selected = null;
     this.lit = null;
+    this.marked = null; // blocks that an alert is about
+    this.numMarked = 0; // of these, how many were drawn
     this.range = null; // ChosenBlocks
     this.differing = null; // blocks that differ from another moment
   }
@@ -50,6 +54,7 @@ export class MapOverlay {
     context.clearRect(0, 0, layout.width, layout.height);
     this.#within(() => this.#drawGlows(now));
     this.#within(() => this.#drawSets(table));
+    this.#drawMarked();
     if (this.range) this.#drawRange();
     if (this.selected !== null)
       this.#outline(this.selected, this.palette["kx-panel"], this.palette["kx-text"], 2);
@@ -90,6 +95,17 @@ export class MapOverlay {
     if (this.lit && size < MARK_BELOW) this.#mark(this.lit, this.palette["kx-text"], 3);
     else if (this.differing && size >= GLOW_FROM) this.#outlineDiffering();
     if (size < GLOW_FROM) this.#drawLeaks(table);
+  }
+
+  // Each wears a ring, which does not depend on what its colour tells.
+  #drawMarked() {
+    const { layout } = this;
+    const { numBlocks } = layout;
+    const drawn = (this.marked ?? []).filter((block) => block < numBlocks && layout.isInSight(block));
+    this.numMarked = drawn.length;
+    const colour = this.palette["kx-critical"];
+    if (layout.grid.size < RING_FROM) return this.#mark(drawn, colour, MARKED_SIDE);
+    for (const block of drawn) this.#outline(block, this.palette["kx-panel"], colour, 2.5);
   }
 
   // What stayed the same has stepped back; what did not is outlined where a cell has room for it.

@@ -72,7 +72,7 @@ export class MapPane {
     return this.top.matches(":hover") && matchMedia("(hover: hover)").matches;
   }
 
-  /** `marks`: {selected, lit, differing, range, cursor, hover}; `focus`: a MapFocus. Returns whether blocks were painted. */
+  /** `marks`: {selected, lit, marked, differing, range, cursor, hover}; `focus`: a MapFocus. Returns whether blocks were painted. */
   draw(marks, palette, focus) {
     const { table, status } = this.feed;
     const { mode } = this.view;

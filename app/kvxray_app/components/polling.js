@@ -1,4 +1,4 @@
-// A JSON route asked once a second while somebody sees the page.
+// A JSON route asked once a second, or as often as its page wants, while somebody sees the page.
 
 import { getJson } from "./address.js";
 
@@ -8,6 +8,7 @@ const RETRY_MS = 2000;
 /**
  * Calls `changed()` after every answer or failure. `told`: the last answer, null before; `failed`: the sentence of a
  * failure, "" without, `failedSince`: of when it is. `once`: what is over does not change, one answer is enough.
+ * `everyMs` may be set to another pause between two questions.
  */
 export class Polling {
   constructor(path, query, changed, once = false) {
@@ -15,6 +16,7 @@ export class Polling {
     this.query = query;
     this.changed = changed;
     this.once = once;
+    this.everyMs = EVERY_MS;
     this.told = null;
     this.failed = "";
     this.failedSince = 0;
@@ -55,6 +57,6 @@ export class Polling {
     }
     this.changed();
     if (this.once && !this.failed) return;
-    this.timer = setTimeout(() => this.#ask(), this.failed ? RETRY_MS : EVERY_MS);
+    this.timer = setTimeout(() => this.#ask(), this.failed ? Math.max(RETRY_MS, this.everyMs) : this.everyMs);
   }
 }

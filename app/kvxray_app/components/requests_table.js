@@ -1,6 +1,7 @@
 // The requests that run, wait or just ended. Pointing at one lights up its blocks on the map; selecting it
 // keeps them lit and shows the text it generates.
 
+import { markFor } from "./alert_mark.js";
 import { el, reconcile, setAttribute, setStyle, setText } from "./elements.js";
 import { NO_DATA, count, duration, percent, seconds } from "./format.js";
 import { GeneratedText } from "./generated_text.js";
@@ -35,12 +36,14 @@ class RequestsTable extends LiveView {
   constructor(context) {
     super(context);
     this.pointed = null;
+    this.marked = markFor(this.data.source);
     this.text = new GeneratedText(this.data.source, () => this.selection.selectRequest(null));
     this.blocks = new RequestBlocks(this.feed, this.selection);
     this.#build();
     this.listen(
       this.feed.subscribe("summary", () => this.requestDraw()),
       this.selection.subscribe((what) => this.#chosen(what)),
+      this.marked.subscribe(() => this.requestDraw()),
       onUnit(() => this.requestDraw()),
       () => this.text.close(),
       () => this.blocks.close(),
@@ -112,6 +115,7 @@ class RequestsTable extends LiveView {
     const cells = COLUMNS.map(([, kind]) => el("td", { class: kind }));
     cells[0].append(el("span", { class: "id mono", title: row.request_id }, row.request_id));
     const leak = el("span", { class: "badge critical", hidden: true }, "leak");
+    cells[0].append(el("span", { class: "badge critical", hidden: true }, "to blame"));
     cells[1].append(el("span", { class: "status" }), leak, el("span", { class: "faint spare" }));
     cells[4].append(el("span", { class: "meter" }, el("i")), el("span"));
     cells[5].append(el("span"), el("span", { class: "faint spare" }));
@@ -136,6 +140,9 @@ class RequestsTable extends LiveView {
       row.prompt_tokens && row.hit_tokens != null ? Math.min(1, row.hit_tokens / row.prompt_tokens) : null;
     const scheduled = row.status !== "waiting" || row.ttft_s?.value != null;
     setAttribute(node, "aria-selected", String(row.request_id === this.selection.request));
+    const isMarked = Boolean(this.marked.requests?.includes(row.request_id));
+    setAttribute(node, "data-marked", isMarked);
+    setAttribute(cells[0].lastChild, "hidden", !isMarked);
     setAttribute(node, "data-ended", Boolean(row.ended_at));
     setAttribute(cells[1].children[1], "hidden", !row.leaked_blocks);
     setText(cells[1].firstChild, row.status);

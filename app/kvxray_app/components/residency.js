@@ -117,6 +117,7 @@ class ResidencyScreen {
         const at = frame?.ordinal.indexOf(ordinal) ?? -1;
         return at < 0 || !stage.layout ? null : stage.centreOf(at);
       },
+      marked: () => this.parts?.map.marked.cells(this.parts.map.frame).length ?? null,
       count: () => this.parts?.map.frame?.count ?? null,
     };
     window.__kvxray ??= {};

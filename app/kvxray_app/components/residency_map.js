@@ -1,11 +1,13 @@
 // The map of cached prefixes: one cell a hash that is in the cache, chains side by side. Press one to inspect it.
 
+import { markFor } from "./alert_mark.js";
 import { el, setAttribute, setText } from "./elements.js";
 import { count, plural } from "./format.js";
 import { Switch, ZoomControls, zoomOfKey } from "./map_controls.js";
 import { UNREACHABLE, keyOf } from "./residency_frame.js";
 import { ResidencyLegend } from "./residency_legend.js";
 import { MODES, classesOf, classify, pixelsOf } from "./residency_look.js";
+import { ResidencyMarks } from "./residency_marks.js";
 import { ResidencyStage } from "./residency_stage.js";
 import { LAYOUTS } from "./residency_view.js";
 
@@ -65,10 +67,12 @@ export class ResidencyMap {
     );
     this.frame = null;
     this.look = null;
+    this.marked = new ResidencyMarks(feed, markFor(feed.source), () => screen.requestDraw());
   }
 
   close() {
     this.stage.close();
+    this.marked.close();
   }
 
   draw() {
@@ -83,7 +87,7 @@ export class ResidencyMap {
     this.legend.draw(look?.named ?? [], look?.counts ?? null, palette, this.unreachable ?? 0);
     const sizes = this.feed.summary?.descriptor?.block_sizes ?? [];
     const blockSize = sizes.length === 1 ? sizes[0] : null;
-    if (this.stage.draw(look, palette, this.#selected(), blockSize)) this.screen.requestDraw();
+    if (this.stage.draw(look, palette, this.#selected(), blockSize, this.marked.cells(frame))) this.screen.requestDraw();
     const { part } = this.stage;
     setText(this.help, part && Math.min(part.w, part.h) < 1 ? MANY : HELP);
     this.zoom.draw(part);

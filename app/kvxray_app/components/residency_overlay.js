@@ -1,4 +1,4 @@
-// What lies over the map: where the pointer and the keyboard are, what is selected and the chain before it, and the glow
+// What lies over the map: which cells an alert marks, where the pointer and the keyboard are, what is selected and the chain before it, and the glow
 // of what just came or was used again.
 
 import { blankCanvas } from "./blank_canvas.js";
@@ -6,6 +6,7 @@ import { prefersStillness } from "./theme.js";
 
 const GLOW_MS = 900;
 const GLOWS_MOST = 4000;
+const RING_LEAST = 6; // CSS pixels
 
 export class ResidencyOverlay {
   constructor(canvas) {
@@ -25,11 +26,12 @@ export class ResidencyOverlay {
     this.glows = { cells: [], until: 0 };
   }
 
-  /** `marks`: {selected, cursor, hover}: cells or null. Returns whether it has to be drawn again soon. */
+  /** `marks`: {selected, cursor, hover}: cells or null; marked: cells that an alert is about. Returns whether it has to be drawn again soon. */
   draw({ layout, view, palette, width, height }, marks) {
     blankCanvas(this.canvas, this.context, { width, height });
     if (!layout) return false;
     const left = this.#drawGlow(layout, view, palette);
+    for (const at of marks.marked) this.#ring(layout, view, at, palette);
     if (marks.selected !== null) this.#drawChain(layout, view, palette, marks.selected);
     if (marks.hover !== null) this.#outline(layout, view, marks.hover, palette["kx-text"], 1.5);
     if (marks.cursor !== null) this.#outline(layout, view, marks.cursor, palette["kx-accent"], 2.5);
@@ -52,6 +54,17 @@ export class ResidencyOverlay {
     for (let at = selected; at >= 0 && !seen.has(at); at = layout.parent[at]) {
       seen.add(at);
       this.#outline(layout, view, at, palette["kx-accent"], at === selected ? 2.5 : 1);
+    }
+  }
+
+  // Seen on every colour, and never smaller than a few pixels.
+  #ring(layout, view, at, palette) {
+    const [x, y, w, h] = boxOf(layout, view, at);
+    const [growX, growY] = [w, h].map((side) => Math.max(0, (RING_LEAST - side) / 2));
+    for (const [colour, width] of [[palette["kx-panel"], 5], [palette["kx-critical"], 2.5]]) {
+      this.context.strokeStyle = colour;
+      this.context.lineWidth = width;
+      this.context.strokeRect(x - growX, y - growY, w + 2 * growX, h + 2 * growY);
     }
   }
 

@@ -70,9 +70,9 @@ export class ResidencyStage {
 
   /**
    * `look`: {classes: u1 a cell, pixels: u4 a class}; `blockSize`: tokens, null where not all have the same; `selected`: a
-   * cell or null. Returns whether to draw again soon.
+   * cell or null; `marked`: cells that an alert is about. Returns whether to draw again soon.
    */
-  draw(look, palette, selected, blockSize) {
+  draw(look, palette, selected, blockSize, marked = []) {
     const { frame } = this;
     setAttribute(this.node, "data-blank", !frame?.count);
     if (!frame?.count) return false;
@@ -86,7 +86,7 @@ export class ResidencyStage {
       Object.assign(this, { painted: look, key, paintedLayout: layout });
     }
     const { hover, cursor } = this;
-    const again = this.overlay.draw({ layout, view: part, palette, width, height }, { selected, hover, cursor });
+    const again = this.overlay.draw({ layout, view: part, palette, width, height }, { selected, marked, hover, cursor });
     const pointed = cursor ?? hover;
     this.card.draw(frame, pointed, pointed === null ? null : boxOf(layout, part, pointed), this.node);
     return again;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from kvxray_app.components.alert_strip import alert_strip
 from kvxray_app.components.block_map import block_map
 from kvxray_app.components.event_tail import event_tail
 from kvxray_app.components.findings_banner import findings_banner
@@ -28,9 +29,12 @@ def live() -> None:
 
 def _lay_out(shown: Shown) -> None:
     if shown.kind != "blocks":
-        residency_screen(shown)
+        with st.container(key="kx-head"):
+            alert_strip(shown)
+            residency_screen(shown)
         return
     with st.container(key="kx-head"):
+        alert_strip(shown)
         health_line(shown)
         findings_banner(shown)
     kpi_tiles(shown)

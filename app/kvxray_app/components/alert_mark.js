@@ -1,0 +1,74 @@
+// The alert whose culprits are marked: blocks, requests and hashes of what made it fire. Named by the address
+// (?mark=ALERT), asked for once; kept outside the DOM, one a source, so that it survives steps in time and page changes.
+
+import { getJson } from "./address.js";
+
+const NAME = "mark";
+const MAX = 1000; // of each kind
+const marks = new Map();
+
+/** The mark of a source's page; without one `id` is null. */
+export function markFor(source) {
+  const key = source ?? "";
+  // The alert in the address is one of the source that the page opened with.
+  if (!marks.has(key)) marks.set(key, new AlertMark(source, marks.size ? null : addressed()));
+  return marks.get(key);
+}
+
+class AlertMark {
+  constructor(source, id) {
+    Object.assign(this, { source, id, view: null, problem: "", listeners: new Set() });
+    this.#take([]);
+    if (id) this.#ask(id);
+  }
+
+  /** Told when it is known, or gone. Returns the way out. */
+  subscribe(listener) {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  /** Nothing is marked any more. */
+  remove() {
+    Object.assign(this, { id: null, view: null, problem: "" });
+    this.#take([]);
+    this.writeAddress();
+    this.#tell();
+  }
+
+  /** Put it into the address; also after a page change, which clears it. */
+  writeAddress() {
+    const url = new URL(location.href);
+    if (this.id === null) url.searchParams.delete(NAME);
+    else url.searchParams.set(NAME, this.id);
+    if (url.href !== location.href) history.replaceState(history.state, "", url);
+  }
+
+  async #ask(id) {
+    try {
+      const view = await getJson(`alerts/${encodeURIComponent(id)}`);
+      if (id !== this.id) return;
+      this.view = view;
+      this.#take(view.alert.findings);
+    } catch (error) {
+      if (id !== this.id) return;
+      this.problem = error.message;
+    }
+    this.#tell();
+  }
+
+  // Of what was found in this source; blocks of another are other blocks. Null where there are none to mark.
+  #take(findings) {
+    const here = findings.filter(({ source }) => !this.source || source === this.source);
+    for (const kind of ["blocks", "requests", "hashes"]) {
+      const all = new Set(here.flatMap(({ subjects }) => subjects[kind] ?? []));
+      this[kind] = all.size ? [...all].slice(0, MAX) : null;
+    }
+  }
+
+  #tell() {
+    for (const listener of [...this.listeners]) listener();
+  }
+}
+
+const addressed = () => new URLSearchParams(location.search).get(NAME) || null;
