@@ -27,6 +27,7 @@ COMMANDS: Final = (
     "storage",
     "doctor",
     "alerts",
+    "dashboard",
     "bench",
     "calc",
 )
