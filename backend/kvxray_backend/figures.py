@@ -21,6 +21,7 @@ from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.schema import BlockState, RequestStatus
 from numpy.typing import NDArray
 
+from kvxray_backend.analysis.block_lives import BlockLives
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.engine_clock import SET_BACK_NS
 from kvxray_backend.figure import Certainty, Figure, Unit
@@ -48,6 +49,7 @@ class Reading:
     leaked: int
     leaked_only: int = 0
     findings: tuple[Finding, ...] = ()
+    lives: BlockLives | None = None
 
     @property
     def is_partly_unknown(self) -> bool:
@@ -81,9 +83,9 @@ class Reading:
         # None seen, with holders unknown, says nothing.
         return self.figure(value or None, unit, SPOILS_UNKNOWN_BLOCKS, "derived")
 
-    def of_events(self, value: float | int | None, unit: Unit = "per_second") -> Figure:
+    def of_events(self, value: float | int | None, unit: Unit = "per_second", certainty: Certainty = "exact") -> Figure:
         """A figure that rests on the events of a window."""
-        return self.figure(value, unit, _SPOILS_EVENTS, "exact")
+        return self.figure(value, unit, _SPOILS_EVENTS, certainty)
 
     def of_requests(self, value: int) -> Figure:
         """A count of requests: like holders, all of them are known from a snapshot on only."""

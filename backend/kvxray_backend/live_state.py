@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
 from kvxray_engine.stream.block_map import BlockMap, Fault
 from kvxray_engine.stream.codec import Message
+from kvxray_engine.stream.event_times import timing_of
 from kvxray_engine.stream.holder_ends import EngineTime
 from kvxray_engine.stream.schema import UNKNOWN_U4, Header, Totals
 from numpy.typing import NDArray
 
+from kvxray_backend.analysis.block_lives import BlockLives
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.leaks import Leak
 from kvxray_backend.engine_clock import EngineClock
@@ -76,6 +78,7 @@ class Counters:
 class LiveState:
     """Invariants: there is a `block_map` exactly when there is an `epoch`; `leaked`, `leaked_only` (1 = any, all of the
     holders have ended) and the marks have one entry a block. `absence`: why there is no state and none will come.
+    `lives` is told what is folded; of a past moment it is read once somebody asks, who sets `has_looked_back`.
     """
 
     def __init__(self, source: str, at: str = LIVE) -> None:
@@ -93,6 +96,8 @@ class LiveState:
         self.findings: tuple[Finding, ...] = ()
         self.leaks: tuple[Leak, ...] = ()
         self.windows = EventWindows()
+        self.lives: BlockLives | None = None
+        self.has_looked_back = at == LIVE
         self.tail = LiveTail()
         self.block_map: BlockMap | None = None
         self.epoch: int | None = None
@@ -139,7 +144,12 @@ class LiveState:
         """Folds a message (perhaps several joined); returns the laws it broke. Raises BadMessage, changing nothing."""
         with self.lock:
             block_map = self._map()
-            changed = block_map.apply(message)
+            timed = replace(message, timing=timing_of(message))
+            changed = block_map.apply(timed)
+            if self.lives is None or message.header.type == "descriptor":
+                self.lives = BlockLives(block_map)
+            else:
+                self.lives.note(timed)
             if block_map.num_blocks != len(self._marked):
                 self._resize()
             self._marked[changed] = 1
@@ -160,6 +170,7 @@ class LiveState:
         """After a gap: nothing is known until events tell or a snapshot comes."""
         with self.lock:
             self._map().forget()
+            self.lives = BlockLives(self._map())
             self._forget_leaks()
             self._marked[:] = 1
             self._move_picture()
@@ -283,6 +294,7 @@ class LiveState:
 
     def _take(self, block_map: BlockMap) -> None:
         self.block_map = block_map
+        self.lives = BlockLives(block_map) if self.at == LIVE else None
         self.known_since_seq = max(block_map.next_seq - 1, 0)
         self.counters.drops = max(self.counters.drops, block_map.lost)
         self._engine_step = max(self._engine_step, block_map.step)

@@ -18,6 +18,7 @@ from kvxray_backend.analysis.leaks import Leak
 from kvxray_backend.engine_clock import SET_BACK_NS, age_s
 from kvxray_backend.figure import Figure, Unit
 from kvxray_backend.figures import Reading, figures_of, first_tokens
+from kvxray_backend.life_figures import LIFE_UNITS, life_figures
 from kvxray_backend.overview_windows import Before
 from kvxray_backend.windows import HIT_WINDOW_NS
 
@@ -50,6 +51,7 @@ _TOLD_BY_BLOCKS: Final[dict[str, Unit]] = {
     **dict.fromkeys(("prompt_tokens_queried", "prompt_tokens_hit", "prompt_tokens_computed"), "tokens"),
     **dict.fromkeys(("ttft_p50_s", "ttft_p99_s", "queue_p50_s", "queue_p99_s", "prefill_p50_s"), "seconds"),
     **dict.fromkeys(("oldest_wait_s", "silent_s", "cached_age_p50_s", "cached_idle_p50_s"), "seconds"),
+    **LIFE_UNITS,
 }
 """Figures that events of blocks tell, beside those of the rollups, with their units."""
 
@@ -67,7 +69,7 @@ def not_told() -> Mapping[str, Figure]:
 def overview_figures(reading: Reading, leaks: Sequence[Leak], before: Before) -> dict[str, Figure]:
     """Call with the state's lock held."""
     figures = {**figures_of(reading), **_of_rollups(reading, before), **_of_pool(reading), **_of_requests(reading)}
-    figures |= _of_prompts(reading) | _of_leaks(reading, leaks)
+    figures |= _of_prompts(reading) | _of_leaks(reading, leaks) | life_figures(reading)
     figures |= {name: Figure(value=None, unit=_unit(name), certainty="not_observable") for name in NOT_TOLD}
     return figures
 

@@ -34,6 +34,7 @@ from kvxray_backend.analysis.leaks import find_leaks, holder_of
 from kvxray_backend.api_types import MomentView
 from kvxray_backend.live_state import EpochSpan, LiveState
 from kvxray_backend.moments import Moment, Point, iso_time
+from kvxray_backend.past_lives import lives_before
 from kvxray_backend.past_windows import windows_before
 from kvxray_backend.stored_findings import finding_of
 
@@ -89,6 +90,16 @@ class PastStates:
                 self._keep(source, point, self._build(source, point))
             self._kept.move_to_end((source, point))
             return self._kept[source, point][0]
+
+    def tell_lives(self, state: LiveState) -> None:
+        """Adds what the minutes before that state tell of the lives of blocks; once, and only for who asks."""
+        with state.lock:
+            if state.has_looked_back or state.block_map is None or state.epoch is None:
+                return
+        key = self.epoch(state.source, state.epoch).key
+        lives = lives_before(self._database, self._traveller, key, state.block_map)
+        with state.lock:
+            state.lives, state.has_looked_back = lives, True
 
     def step(self, source: str, moment: Moment, by: Literal["event", "step"], n: int) -> MomentView:
         """The moment `n` events or steps away, as far as the epoch reaches. Raises `NotStored`."""

@@ -38,6 +38,7 @@ def reading_of(live: LiveState, block_map: BlockMap) -> Reading:
         leaked=int(np.count_nonzero(live.leaked)),
         leaked_only=int(np.count_nonzero(live.leaked_only)),
         findings=live.findings,
+        lives=live.lives,
     )
 
 

@@ -35,6 +35,10 @@ class Panel:
 
 NOTHING_STORED = "Nothing is stored of that time yet."
 NOT_KNOWN = "The state of the pool is not known."
+NOT_FOLLOWED = "What happened in that minute was not followed, or is too much to be read again."
+NONE_EVICTED = "No block was evicted in 60 seconds."
+NONE_REUSED = "No block was used again in 60 seconds."
+NO_MISS = "No prompt in 60 seconds; of the past it is known only where the engine's first minutes are."
 NO_METRICS = "That takes metrics of the engine; its events do not tell."
 
 PANELS: tuple[Panel, ...] = (
@@ -116,6 +120,12 @@ PANELS: tuple[Panel, ...] = (
             Row("preemptions_10m", "In 10 min", "How often a request had to give up its blocks.", NOTHING_STORED),
             Row("finished_10m", "Ended in 10 min", "Requests finished, aborted or failed.", NOTHING_STORED),
             Row("preemptions_per_s", "Now", "A second, over 10 seconds.", "No events in 10 seconds."),
+            Row(
+                "tokens_recomputed",
+                "Tokens recomputed, 60 s",
+                "Computed before a preemption and not found in the cache when the request ran again.",
+                "No preempted request ran again in 60 seconds.",
+            ),
         ),
     ),
     Panel(
@@ -123,9 +133,41 @@ PANELS: tuple[Panel, ...] = (
         "Evictions and age",
         (
             Row("evictions_per_s", "Evictions", "Cached blocks given up, over 10 seconds.", "No events in 10 seconds."),
+            Row(
+                "eviction_regret",
+                "Eviction regret",
+                f"Hashes cached again within a minute of their eviction, for each evicted {MINUTE}.",
+                "Nothing was evicted in 60 seconds.",
+            ),
             Row("allocations_per_s", "Allocations", "Blocks given out, over 10 seconds.", "No events in 10 seconds."),
             Row("cached_idle_p50_s", "Cached, idle, p50", "How long the cached blocks were not used.", "None cached."),
             Row("cached_age_p50_s", "Cached, age, p50", "How long ago they were allocated.", "None is cached."),
+        ),
+    ),
+    Panel(
+        "lives",
+        "Blocks at eviction and reuse",
+        (
+            Row("blocks_evicted", "Evicted, 60 s", "Blocks that were cached, given up for others.", NOT_FOLLOWED),
+            Row("lifetime_p50_s", "Block lifetime, p50", "From allocation to eviction: the median.", NONE_EVICTED),
+            Row("lifetime_p90_s", "Block lifetime, p90", "Nine in ten were evicted before.", NONE_EVICTED),
+            Row("evicted_idle_p50_s", "Idle before eviction, p50", "Since nobody held them: the median.", NONE_EVICTED),
+            Row("evicted_idle_p90_s", "Idle before eviction, p90", "Nine in ten were idle no longer.", NONE_EVICTED),
+            Row("blocks_reused", "Reused, 60 s", "Cached blocks that nobody held, hit by a prompt.", NOT_FOLLOWED),
+            Row("reuse_gap_p50_s", "Reuse gap, p50", "From the last use to the next: the median.", NONE_REUSED),
+            Row("reuse_gap_p90_s", "Reuse gap, p90", "Nine in ten were used again before.", NONE_REUSED),
+        ),
+    ),
+    Panel(
+        "misses",
+        "Missed prompt tokens",
+        (
+            Row("missed_cold", "Never seen", f"Of blocks that nobody had cached before; computed {MINUTE}.", NO_MISS),
+            Row("missed_evicted", "Evicted before", "Of blocks that were cached once and evicted.", NO_MISS),
+            Row("missed_evicted_ago_p50_s", "Evicted, how long ago, p50", "The median of those.", "None was evicted."),
+            Row("missed_beside", "Cached meanwhile", "Of blocks that another request had cached by then.", NO_MISS),
+            Row("missed_dropped", "Dropped before", "Of blocks whose hashes were dropped on purpose.", NO_MISS),
+            Row("missed_tail", "No full block", "Ends of prompts, which are never cached.", "No prompt in 60 seconds."),
         ),
     ),
     Panel(
@@ -179,6 +221,7 @@ FLEET = Panel(
     ),
 )
 
+ALERTS_TITLE = "Active alerts"
 HEALTH_TITLE = "Stream health"
 FINDINGS_TITLE = "Open findings"
 LATELY_TITLE = "Lately"
@@ -202,7 +245,12 @@ def overview_words() -> dict[str, Any]:
     return {
         "panels": [asdict(panel) for panel in PANELS],
         "fleet": asdict(FLEET),
-        "titles": {"health": HEALTH_TITLE, "findings": FINDINGS_TITLE, "lately": LATELY_TITLE},
+        "titles": {
+            "alerts": ALERTS_TITLE,
+            "health": HEALTH_TITLE,
+            "findings": FINDINGS_TITLE,
+            "lately": LATELY_TITLE,
+        },
         "causes": {key: {"label": label, "meaning": meaning} for key, (label, meaning) in CAUSES.items()},
         "statuses": STATUSES,
     }

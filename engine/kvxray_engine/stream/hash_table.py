@@ -76,6 +76,15 @@ class HashTable:
             return bytes(self._kept_bytes[kept])
         return None
 
+    def of(self, ordinals: U4) -> tuple[NDArray[np.bool_], U1]:
+        """Of each of these ordinals whether its bytes are held, and the bytes; the others' mean nothing."""
+        table = self.copy()
+        table.keep(ordinals)
+        if not len(table._kept):
+            return np.zeros(len(ordinals), bool), np.zeros((len(ordinals), self.width), np.uint8)
+        at = np.minimum(np.searchsorted(table._kept, ordinals), len(table._kept) - 1)
+        return table._kept[at] == ordinals, table._kept_bytes[at]
+
     def lacking(self, ordinals: U4) -> U4:
         """Those of these ordinals whose bytes are not held."""
         told = [np.arange(first, first + len(run), dtype=np.uint32) for first, run in self._told()]
