@@ -17,6 +17,7 @@ from kvxray_backend.backend import Backend, Source
 from kvxray_backend.figures import state_counts
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.moments import Moment, iso_time_or_none
+from kvxray_backend.overview_alerts import listed
 from kvxray_backend.overview_figures import overview_figures
 from kvxray_backend.overview_fleet import fleet_view
 from kvxray_backend.overview_types import EngineView, OverviewView
@@ -72,7 +73,11 @@ class Overview:
         # moves under the reader's hand.
         is_past = {engine.source for engine in engines if moment.is_live and engine.state == "past"}
         engines.sort(key=lambda engine: (engine.source in is_past, RANK[engine.verdict.status]))
-        return OverviewView(engines=engines, fleet=fleet_view(one for one in engines if one.source not in is_past))
+        fleet = fleet_view(one for one in engines if one.source not in is_past)
+        if not moment.is_live:
+            return OverviewView(engines=engines, fleet=fleet)
+        active = self.backend.alerts.active()
+        return OverviewView(engines=engines, fleet=fleet, alerts=listed(active), num_alerts=len(active))
 
     def _time_of(self, whose: str | None, moment: Moment) -> Moment | str:
         """That time, or why it is not known."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.analysis.finding import Finding, Severity
 from kvxray_backend.analysis.verdict_signs import Cause, Status
 from kvxray_backend.api_types import Answer, Time
 from kvxray_backend.figure import Figure
@@ -77,8 +77,24 @@ class FleetView(Answer):
     sentence: str = Field(description="What is wrong between them; empty where nothing is known to be.")
 
 
+class ActiveAlertView(Answer):
+    """An alert that fires now, in short."""
+
+    id: str = Field(description="Names it.")
+    rule: str = Field(description="The rule that fired.")
+    severity: Severity = Field(description="info, warning or critical.")
+    engine: str = Field(description="The engine, or the fleet, that it is about.")
+    since: Time = Field(description="Since when its condition holds.")
+    sentence: str = Field(description="Who or what is to blame; what is wrong, where nobody is known to be.")
+    link: str = Field(description="All of it, on the page of alerts; relative to the page.")
+
+
 class OverviewView(Answer):
     """Every source with its verdict, the worst first."""
 
     engines: list[EngineView] = Field(description="The worst first, those that are only stored last.")
     fleet: FleetView = Field(description="All that are followed, together.")
+    alerts: list[ActiveAlertView] = Field(
+        default=[], description="Those that fire now, the gravest first, at most ten; none at a past moment."
+    )
+    num_alerts: int | None = Field(default=None, description="How many fire now; null at a past moment.")

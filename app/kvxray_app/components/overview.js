@@ -4,6 +4,7 @@
 import { el, setAttribute, setText } from "./elements.js";
 import { timeOfDay } from "./format.js";
 import { defineComponent } from "./mount.js";
+import { AlertsStrip } from "./overview_alerts.js";
 import { OverviewFeed } from "./overview_feed.js";
 import { pageUrl } from "./overview_links.js";
 import { FigurePanel, FindingsPanel, HealthPanel, UsagePanel } from "./overview_panels.js";
@@ -22,6 +23,7 @@ class Overview {
     const { certainties } = glossary;
     this.note = el("div", { class: "trouble", role: "status", hidden: true });
     this.loading = el("div", { class: "note panel" }, el("b", {}, "Looking at the engines"), "A moment, please.");
+    this.alerts = new AlertsStrip(words.titles.alerts);
     this.table = new EnginesTable(words, (name) => this.#choose(name));
     const map = el("a", { class: "link" }, "Open the map");
     this.title = el("div", { class: "whose" }, el("b"), el("span", { class: "muted" }), map);
@@ -44,7 +46,7 @@ class Overview {
       this.findings.node,
       this.lately.node,
     );
-    const parts = [this.table.node, this.title, this.verdict.node, this.cards];
+    const parts = [this.alerts.node, this.table.node, this.title, this.verdict.node, this.cards];
     this.body = el("div", { class: "overview", hidden: true }, ...parts);
     const at = new URLSearchParams(location.search).get("at");
     const moment = at === "live" ? null : at;
@@ -86,6 +88,7 @@ class Overview {
       this.loading.replaceChildren(el("b", {}, "No engine to follow yet"), "Start kvxray with one.");
       return;
     }
+    this.alerts.draw(told);
     setAttribute(this.table.node, "hidden", engines.length < 2);
     this.table.draw(engines, engine.source);
     this.#drawEngine(engine);
