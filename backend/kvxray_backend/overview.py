@@ -102,6 +102,7 @@ class Overview:
             return engine_view(live, *self._remembered(live))
         try:
             then = self.backend.past_at(source, moment)
+            self.backend.past.tell_lives(then)
         except (NotStored, DamagedChunk) as error:
             return _absent(live, str(error))
         return engine_view(then, *self._stored(then))

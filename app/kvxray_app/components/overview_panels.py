@@ -222,7 +222,6 @@ FLEET = Panel(
 )
 
 ALERTS_TITLE = "Active alerts"
-ALERTS_TITLE = "Active alerts"
 HEALTH_TITLE = "Stream health"
 FINDINGS_TITLE = "Open findings"
 LATELY_TITLE = "Lately"
