@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import html
+
 import pytest
+from kvxray_app.components.alerts import STAND_MEANINGS, STANDS
 from playwright.sync_api import Browser
 from streamlit.testing.v1 import AppTest
 
@@ -33,3 +36,10 @@ def test_on_a_wall_the_guide_is_larger_and_still_fits(chromium: Browser) -> None
     page.set_viewport_size({"width": 3840, "height": 1200})
     assert page.evaluate(LINE) == beside
     page.close()
+
+
+def test_it_says_how_a_rule_can_stand_in_the_words_of_the_page_of_alerts() -> None:
+    guide = html.unescape(guide_page()).lower()
+    for stand, word in STANDS.items():
+        assert f">{word}<" in guide
+        assert STAND_MEANINGS[stand].lower() in guide

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from kvxray_app.components.alerts import STAND_MEANINGS
 from kvxray_app.markup import colour_variables, definitions
 from kvxray_app.words import CERTAINTIES, FIGURES, HEALTH, LEAKED, STATES
 
@@ -86,12 +87,14 @@ _LEAK = {
 _PAGES = {
     "Live": "Every block of one engine's cache, with its requests and events. A press on the bar at the foot shows "
     "them as they were at any moment.",
-    "Overview": "One sentence on whether each cache is healthy and, if not, whether it is KV, compute, queue or "
-    "transfer, with the figures that say so. Where it cannot know, it says that.",
+    "Overview": "What fires now, and one sentence on whether each cache is healthy and, if not, whether it is KV, "
+    "compute, queue or transfer, with the figures that say so. Where it cannot know, it says that.",
     "Fleet": "All engines of all makes, one line each and the worst first. A press on a head sorts by it, the box "
     "filters, a line leads to the live page of its engine.",
     "Attach an engine": "From the fleet: what to switch on at a vLLM, SGLang, TensorRT-LLM or Dynamo, a test of the "
     "connection, and what can be known of it.",
+    "Alerts": "What fires now, the gravest first, with who is to blame and who was told; what is over; and all rules, "
+    "with what to do, how each stands for each engine, and a trial on history.",
     "Timelines": "How every figure went, with findings, restarts and gaps marked. Drag over a chart to choose a "
     "stretch, press to go to a moment.",
     "History": "What was found, the lives of the engine, and every stored event.",
@@ -111,6 +114,21 @@ _OTHERS = {
     "count. So an idle engine is 0% in use while nearly all its blocks are cached.",
     "Known since": "Nobody tells what was cached before kvxray came, unless the engine's replay reaches back so far.",
     "Silence": "An engine without work tells nothing, not even that its cache was cleared, before its next request.",
+}
+
+_ALERTS = {
+    "Alert": "A rule that fired for an engine, or for all engines of one model and role. It keeps the moment, what was "
+    "found, and the numbers that were compared.",
+    "Fires": STAND_MEANINGS["firing"],
+    "About to fire": STAND_MEANINGS["pending"],
+    "Inactive": STAND_MEANINGS["inactive"],
+    "Unknown": f"{STAND_MEANINGS['unknown']} It may hold or not: an alert that fires goes on, and says since when "
+    "nobody can tell.",
+    "Not observable": f"{STAND_MEANINGS['not_observable']} The page says what would.",
+    "Over": "What it asked for is known to hold no more; or its rule was switched off, or its engine taken away.",
+    "Quiet": "It fires, and nobody is told: silenced in Alertmanager, or muted here, until a time.",
+    "Told": "A target, where alerts are sent, took it. What it did not take is tried again.",
+    "Marked": "An alert's link opens its moment with the blocks, requests or hashes of its findings marked.",
 }
 
 _STYLE = """
@@ -148,6 +166,7 @@ def guide() -> None:
         definitions("Engines of others", _OTHERS),
         definitions("Going back in time", _TIME),
         definitions("Requests and amounts", _TABLE),
+        definitions("Alerts", _ALERTS),
         definitions("When a leak shows", _LEAK),
         definitions("Figures", {figure.label: figure.meaning for figure in FIGURES}),
         definitions("How sure a figure is", _certainties()),
