@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from kvxray_engine.stream.codec import Message
@@ -31,8 +32,8 @@ class LivesRecount:
     allocated: dict[int, int] = field(default_factory=dict)
     released: dict[int, int] = field(default_factory=dict)
     went: dict[bytes, tuple[int, str]] = field(default_factory=dict)
-    prompt_left: Counter[int] = field(default_factory=Counter)
-    lost: dict[int, int] = field(default_factory=dict)
+    prompt_left: Counter[Hashable] = field(default_factory=Counter)
+    lost: dict[Hashable, int] = field(default_factory=dict)
 
     def happen(self, message: Message) -> None:
         """Every event of a message, one by one."""
@@ -45,15 +46,15 @@ class LivesRecount:
             kind, cause, request = Kind(int(columns.kind[op])), Cause(int(columns.cause[op])), int(columns.req[op])
             a0, a1, n = int(columns.a0[op]), int(columns.a1[op]), int(columns.n[op])
             if not n:
-                self._operation(kind, request, a0, a1, t)
+                self.operation(kind, request, a0, a1, t)
             for index in range(n):
                 told = None
                 if HAS_VALUE[kind]:
                     told, value = int(columns.val[value]), value + 1
-                self._row(kind, cause, request, int(columns.blk[row]), a0, a0 + index, told, t)
+                self.row(kind, cause, request, int(columns.blk[row]), a0, a0 + index, told, t)
                 row += 1
 
-    def _operation(self, kind: Kind, request: int, a0: int, a1: int, t: int) -> None:
+    def operation(self, kind: Kind, request: Hashable, a0: int, a1: int, t: int) -> None:
         if kind == Kind.CacheCleared:
             for block in list(self.carries):
                 self._give_up(block, t, "dropped")
@@ -68,8 +69,8 @@ class LivesRecount:
             if kind == Kind.RequestPreempted:
                 self.lost[request] = a0
 
-    def _row(
-        self, kind: Kind, cause: Cause, request: int, block: int, a0: int, ordinal: int, value: int | None, t: int
+    def row(
+        self, kind: Kind, cause: Cause, request: Hashable, block: int, a0: int, ordinal: int, value: int | None, t: int
     ) -> None:
         if kind == Kind.BlockAllocated:
             self.allocated[block] = t
@@ -86,7 +87,7 @@ class LivesRecount:
                 self.evicted.append((t, _since(times[0], t), _since(times[1], t)))
             self._give_up(block, t, "dropped" if cause == Cause.explicit else "evicted")
 
-    def _cache(self, block: int, data: bytes, request: int, t: int) -> None:
+    def _cache(self, block: int, data: bytes, request: Hashable, t: int) -> None:
         gone_ns, why = self.went.get(data, (0, "never"))
         if data in self.carries.values():
             why = "beside"

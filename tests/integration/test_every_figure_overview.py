@@ -14,6 +14,7 @@ import pytest
 from tests.integration.recount import HIT_S, Recount, Request, ms_of
 from tests.integration.recounted import OF_THE_STATE, Number, only_time, seconds_between
 from tests.integration.recounted_before import EXACT, QUANTILES
+from tests.integration.recounted_lives import OF_LIVES
 from tests.integration.watched_life import Life, Moment
 
 OF_THE_EVENTS: Final[dict[str, Callable[[Recount], Number]]] = {
@@ -82,7 +83,7 @@ def test_a_figure_of_the_overview_is_what_the_events_tell(life: Life, moment: Mo
 def test_every_figure_of_the_overview_is_recounted(life: Life, moment: Moment) -> None:
     (engine,) = life.get("/api/overview", **moment.query)["engines"]
     told = {name: figure for name, figure in engine["figures"].items() if figure["certainty"] != "not_observable"}
-    assert told.keys() == OF_THE_EVENTS.keys() | EXACT.keys() | QUANTILES.keys()
+    assert told.keys() == OF_THE_EVENTS.keys() | EXACT.keys() | QUANTILES.keys() | OF_LIVES.keys()
 
 
 @pytest.mark.parametrize("name", UNTIL_WATCHED_LONGER)

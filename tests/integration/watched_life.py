@@ -64,6 +64,19 @@ class Engine:
         self.small.engine.model = BusyModel(clock, self._arrive_meanwhile)
         self._random = random.Random(11)
         self._began_ns = clock.wall_ns()
+        self.hashes: list[bytes] = []
+        self._hear_of_hashes()
+
+    def _hear_of_hashes(self) -> None:
+        """Events name hashes by numbers in the order in which they are cached: here are the hashes."""
+        recorder = self.small.recorder
+        tell = recorder.cached
+
+        def cached(req: int, blocks: list[int], hashes: list[bytes], parent: int, group: int = 0) -> int:
+            self.hashes += hashes
+            return tell(req, blocks, hashes, parent, group)
+
+        recorder.cached = cached  # type: ignore[method-assign]
 
     @property
     def now_ms(self) -> int:
@@ -117,12 +130,15 @@ class Moment:
 
 @dataclass(frozen=True)
 class Life:
-    """`moments` by name. `events`: all that happened. `early`: the moment that the recount begins at."""
+    """`moments` by name. `events`: all that happened. `early`: the moment that the recount begins at. `hashes`: those
+    cached, in order.
+    """
 
     http: TestClient
     moments: dict[str, Moment]
     events: list[Event]
     early: str
+    hashes: list[bytes]
 
     def get(self, path: str, **query: Any) -> Any:
         return get(self.http, path, **query)
@@ -149,7 +165,7 @@ def watched_life(folder: Path) -> Iterator[Life]:
         moments = {name: Moment({"at": seq}, truth_at(http, early, events, seq)) for name, seq in at.items()}
         now = truth_at(http, early, events, events[-1]["seq"])
         now.now_ms = end_ns // MS
-        yield Life(http, moments | {"live": Moment({}, now)}, events, early)
+        yield Life(http, moments | {"live": Moment({}, now)}, events, early, engine.hashes)
 
 
 def _live(engine: Engine, http: TestClient) -> dict[str, str]:
