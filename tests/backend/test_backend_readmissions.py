@@ -205,3 +205,12 @@ def test_what_is_remembered_is_bounded_however_the_batches_are_spaced(late_s: fl
     evicted, returned = engine.readmissions.of_last_minute()
     assert returned in range(98, 104)
     assert evicted in range(98, 104)
+
+
+def test_an_engine_that_has_fallen_silent_does_not_thrash() -> None:
+    engine = Engine()
+    engine.tell(0, store(1))
+    end = engine.churn(1, 1)
+    place = Place("it", 1, 7, T0_NS + round(end * SECOND))
+    assert thrash_finding(place, engine.fold, engine.readmissions, place.t_ns + WINDOW_NS - 3 * SECOND) is not None
+    assert thrash_finding(place, engine.fold, engine.readmissions, place.t_ns + WINDOW_NS) is None

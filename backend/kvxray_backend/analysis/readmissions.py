@@ -90,9 +90,11 @@ class Readmissions:
             samples.popleft()
 
 
-def thrash_finding(place: Place, fold: ResidencyState, readmissions: Readmissions) -> Finding | None:
-    """Open while anything comes back again and again."""
-    keys = readmissions.thrashing(place.t_ns)
+def thrash_finding(place: Place, fold: ResidencyState, readmissions: Readmissions, now_ns: int = 0) -> Finding | None:
+    """Open while anything comes back again and again. now_ns: by the clock of the events, where that is later than the
+    last of them: an engine that has fallen silent does not thrash.
+    """
+    keys = readmissions.thrashing(max(now_ns, place.t_ns))
     if not len(keys):
         return None
     evicted, returned = readmissions.of_last_minute()

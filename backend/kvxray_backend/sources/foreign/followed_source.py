@@ -120,6 +120,7 @@ class FollowedSource:
         self._stale_id = ""
         self._silent_s = 0.0
         self._idle_ns = 0
+        self._now_ns = 0  # as last told: time goes on where nothing comes
         self._has_missed = False
         self._gaps: list[_OpenGap] = []
         self._waiting = FoldedTogether()
@@ -175,6 +176,7 @@ class FollowedSource:
         """Notices silence. work: what metrics show; None: not known. While the engine is known to be idle, and for a
         while after that, it has nothing to tell; but where it worked for long without a word, it stays stale.
         """
+        self._now_ns = max(now_ns, self._now_ns)
         since_ns = self.last_heard_ns
         if since_ns is None:
             return
@@ -198,7 +200,7 @@ class FollowedSource:
             num_blocks = self.num_blocks if tier_of(pool.name) == "GPU" else None
             finding = over_capacity_finding(self.place, self.fold, medium, num_blocks)
             states += [finding] if finding is not None else []
-        thrashing = thrash_finding(self.place, self.fold, self.readmissions)
+        thrashing = thrash_finding(self.place, self.fold, self.readmissions, self._now_ns)
         return [*states, thrashing] if thrashing is not None else states
 
     @property
