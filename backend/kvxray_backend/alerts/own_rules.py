@@ -33,6 +33,7 @@ from kvxray_backend.alerts.rule import Rule, Server, families_that_tell
 from kvxray_backend.alerts.rules import RULES
 from kvxray_backend.alerts.yaml_fields import Field, by_name, read_fields
 from kvxray_backend.analysis.finding import Severity
+from kvxray_backend.life_figures import LIFE_UNITS
 from kvxray_backend.metrics.signals import SIGNALS
 from kvxray_backend.observed.engines_file import read_file
 from kvxray_backend.overview_signals import FIGURES
@@ -44,9 +45,9 @@ MAX_STEPS: Final = 20
 MAX_FOR_S: Final = 7 * 86_400
 LEAST_WINDOW_S: Final = 60
 SEVERITIES: Final = ("info", "warning", "critical")
-FIGURE_NAMES: Final = tuple(dict.fromkeys((*FIGURES, *UNITS, *FROM_METRICS)))
+FIGURE_NAMES: Final = tuple(dict.fromkeys((*FIGURES, *UNITS, *FROM_METRICS, *LIFE_UNITS)))
 FINDING_KINDS: Final = (
-    "leak", "preemption_loop", "admission_stuck", "thrash",
+    "leak", "stuck_pin", "stale_hash", "preemption_loop", "admission_stuck", "thrash",
     "gap", "no_snapshot", "restart", "stale", "drops", "malformed", "audit", "ref_underflow", "double_free",
     "storage", "seq_gap", "duplicate_batch", "late_batch", "engine_restart", "joined_midstream", "stale_stream",
     "late_reset", "unknown_or_partial_event", "orphan_parent", "store_on_missing_parent", "duplicate_store",

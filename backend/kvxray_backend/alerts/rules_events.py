@@ -101,12 +101,28 @@ BLOCKS: Final[tuple[Rule, ...]] = (
         "the moment between a request's end and the freeing of its blocks.",
     ),
     Rule(
+        "PinNeverReleased",
+        "warning",
+        Found(("stuck_pin",)),
+        for_s=0,
+        keep_firing_s=MINUTE,
+        served_by=("blocks",),
+        sentence="Somebody who is no request keeps blocks that no request uses; the finding names the pin.",
+        do=(
+            "Open the finding: which pin, which blocks, and since when nobody has used them.",
+            "Ask whoever pins: a session that ended, a transfer that was given up, a prompt that is out of use.",
+            "Let go of the pin; where nobody knows of it any more, restart the engine in a quiet hour.",
+        ),
+        trap="A pin may be right for long: a system prompt that is to stay is used by those who come. So only blocks "
+        "count that no request has wanted for five minutes, in which fifty came: in a quiet night nothing is told.",
+    ),
+    Rule(
         "EvictionRegret",
         "warning",
         Found(("thrash",)),
         for_s=10 * MINUTE,
         keep_firing_s=5 * MINUTE,
-        served_by=("events",),
+        served_by=("events", "blocks"),
         sentence="What is evicted is stored again within a minute, again and again: what is in use does not fit.",
         do=(
             "Open the finding: which blocks return, how often, and what they cost.",
@@ -158,6 +174,21 @@ BLOCKS: Final[tuple[Rule, ...]] = (
             "Restart the engine.",
         ),
         trap="The sum of used and free blocks may be right while single blocks are wrong.",
+    ),
+    Rule(
+        "StaleHash",
+        "critical",
+        Found(("stale_hash",), within_s=15 * MINUTE),
+        for_s=0,
+        served_by=("blocks",),
+        sentence="Blocks were given out while the prefix cache still leads to them: prompts that hit them read what is "
+        "not theirs, and answers may be wrong.",
+        do=(
+            "Clear the prefix cache of the engine at once: what it leads to is not what it says.",
+            "Treat answers since the first finding as suspect.",
+            "Export the stretch (`kvxray storage export`) and report it: the finding names block, hash and event.",
+        ),
+        trap="All totals may agree, and every count be right: the cache answers, hits look healthy, the text is wrong.",
     ),
     Rule(
         "OverCapacity",

@@ -28,6 +28,32 @@ BLOCK_RUNBOOKS: Final[Mapping[str, Runbook]] = {
         on_vllm=(_VLLM_TELLS_NO_HOLDERS,),
         on_sglang=(_SGLANG_TELLS_NO_HOLDERS,),
     ),
+    "PinNeverReleased": Runbook(
+        meaning="Somebody who is no request pinned blocks and no longer uses them. They cannot be evicted, so "
+        "that much less is left for requests, until the pin is let go or the engine restarts.",
+        confirm=(
+            "The finding names the pin, its blocks, and since when nobody has used them.",
+            "The alert's link opens Live with those blocks marked; colours **Holder** show who pins more.",
+            "Click a block: its history ends with the pin, and with no hit after it.",
+        ),
+        on_vllm=(_VLLM_TELLS_NO_HOLDERS,),
+        on_sglang=(_SGLANG_TELLS_NO_HOLDERS,),
+    ),
+    "StaleHash": Runbook(
+        meaning="A block was given to a new request and its old hash still leads to it. Whoever hits that hash reads "
+        "keys and values of other tokens, maybe of another user.",
+        confirm=(
+            "The finding names the block, the hash, the request that got the block, and the event.",
+            "Click the block: an allocation follows in its history, with no eviction between it and the hash.",
+            "AuditResidual fires beside it where the engine counts more hashes than its events tell.",
+        ),
+        on_vllm=(
+            "vLLM's events name no blocks, so this cannot be told of it; removals that lack show as OverCapacity.",
+        ),
+        on_sglang=(
+            "SGLang's events name no blocks, so this cannot be told of it; removals that lack show as OverCapacity.",
+        ),
+    ),
     "RequestNeverGetsOn": Runbook(
         meaning="One request is taken out again and again and never gets a token further. Its client waits for "
         "nothing, and each try costs a prefill.",

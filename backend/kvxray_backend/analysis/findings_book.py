@@ -6,9 +6,13 @@ Used by one thread; readers get the immutable tuple `open`. Knows neither where 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.leaks import ENDED_S_AGO
+from kvxray_backend.analysis.pins import IDLE_S, REQUESTS_SINCE
+
+_GROW: Final = frozenset({ENDED_S_AGO, IDLE_S, REQUESTS_SINCE})
 
 
 class FindingsBook:
@@ -81,4 +85,4 @@ class FindingsBook:
 
 def _what_it_tells(finding: Finding) -> object:
     """All that makes a finding worth storing again: not how long ago it all was."""
-    return finding.subjects, {name: value for name, value in finding.numbers.items() if name != ENDED_S_AGO}
+    return finding.subjects, {name: value for name, value in finding.numbers.items() if name not in _GROW}

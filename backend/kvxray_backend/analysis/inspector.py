@@ -5,6 +5,7 @@ Used by the source's thread alone. What it calls is pure; what it decides is onl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -12,12 +13,15 @@ from typing import Final
 from kvxray_engine.clock import Clock
 from kvxray_engine.stream.block_map import Fault
 from kvxray_engine.stream.codec import Message
-from kvxray_engine.stream.schema import Totals
+from kvxray_engine.stream.holder_log import ANONYMOUS
+from kvxray_engine.stream.schema import NO_ORDINAL, Totals
 
 from kvxray_backend.analysis.admission import stuck_finding
+from kvxray_backend.analysis.block_thrash import block_thrash_finding
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.findings_book import FindingsBook
-from kvxray_backend.analysis.leaks import find_leaks, holder_of
+from kvxray_backend.analysis.leaks import find_leaks, holder_of, name_of
+from kvxray_backend.analysis.pins import find_stuck_pins
 from kvxray_backend.analysis.preemptions import PreemptionStreaks, loop_findings
 from kvxray_backend.analysis.stream_health import (
     Place,
@@ -41,7 +45,16 @@ AUDIT_EVERY_NS: Final = 1_000_000_000
 MAX_FAULTS_TOLD: Final = 100
 
 # They are about what one life of the engine holds, and over with it.
-_OF_AN_EPOCH: Final = ("leak", "gap", "no_snapshot", "audit", "preemption_loop", "admission_stuck")
+_OF_AN_EPOCH: Final = (
+    "leak",
+    "stuck_pin",
+    "gap",
+    "no_snapshot",
+    "audit",
+    "preemption_loop",
+    "admission_stuck",
+    "thrash",
+)
 # What a snapshot makes good.
 _UNTIL_EXACT: Final = ("gap", "no_snapshot", "audit")
 
@@ -80,7 +93,7 @@ class Inspector:
         self._to_audit: tuple[int, Totals] | None = None
         self._bad_reason = ""
         self._told = (0, 0)
-        self._faults_told = 0
+        self._faults_told = Counter[str]()
         self._publish()
 
     def began(self, begun: Begun, earlier_ns: int, *, is_new_epoch: bool, is_exact: bool, is_asked: bool) -> None:
@@ -89,7 +102,7 @@ class Inspector:
         """
         self._to_audit = None
         self._preemptions.forget()
-        self._faults_told = 0
+        self._faults_told.clear()
         self._told = (0, self._told[1])
         place = self._place()
         self._book.end_other_epochs(place.epoch, _OF_AN_EPOCH, earlier_ns or begun.told_ns)
@@ -122,9 +135,9 @@ class Inspector:
         self._preemptions.note(message)
         self._to_audit = (header.wire_seq, header.totals) if header.totals is not None else None
         for fault in faults:
-            self._faults_told += 1
-            if self._faults_told <= MAX_FAULTS_TOLD:
-                self._book.note(fault_finding(self._place(), fault))
+            self._faults_told[fault.kind] += 1
+            if self._faults_told[fault.kind] <= MAX_FAULTS_TOLD:
+                self._book.note(fault_finding(self._place(), fault, self._name_of(fault.holder)))
 
     def lost(self, gap: Gap) -> None:
         """Messages are lost for good: what they changed is unknown until a snapshot."""
@@ -159,7 +172,9 @@ class Inspector:
         self._look_at_storage()
         with self._live.lock:
             self._look_for_leaks()
+            self._look_at_pins()
             self._look_at_requests()
+            self._look_for_thrash()
             if now_ns - self._audited_ns >= AUDIT_EVERY_NS:
                 self._audited_ns = now_ns
                 self._audit()
@@ -180,6 +195,14 @@ class Inspector:
         self._book.reconcile("leak", found, place.t_ns, is_all=block_map.holders_known)
         self._live.mark_leaks(leaks)
 
+    def _look_at_pins(self) -> None:
+        block_map, place = self._live.block_map, self._place()
+        if block_map is None:
+            return
+        pins, size = find_stuck_pins(block_map, self._live.engine_time), block_map.descriptor.bytes_per_block
+        found = [pin.finding(place, self._live.engine_time.t_ns, size) for pin in pins]
+        self._book.reconcile("stuck_pin", found, place.t_ns, is_all=block_map.holders_known)
+
     def _look_at_requests(self) -> None:
         block_map, place = self._live.block_map, self._place()
         if block_map is None:
@@ -189,10 +212,21 @@ class Inspector:
         stuck = stuck_finding(place, block_map, self._live.engine_time)
         self._book.reconcile("admission_stuck", [stuck] if stuck else [], place.t_ns)
 
+    def _look_for_thrash(self) -> None:
+        block_map, lives, place = self._live.block_map, self._live.lives, self._place()
+        if block_map is None or lives is None:
+            return
+        found = block_thrash_finding(place, block_map, lives)
+        self._book.reconcile("thrash", [found] if found else [], place.t_ns)
+
     def _leaking(self, epoch: int) -> set[int]:
         """Holders with an open leak."""
         leaks = (finding for finding in self._book.open if finding.kind == "leak" and finding.epoch == epoch)
         return {holder_of(finding) for finding in leaks}
+
+    def _name_of(self, holder: int) -> str:
+        block_map = self._live.block_map
+        return "" if block_map is None or holder in (ANONYMOUS, NO_ORDINAL) else name_of(block_map, holder)
 
     def _audit(self) -> None:
         block_map = self._live.block_map

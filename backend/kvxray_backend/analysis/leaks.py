@@ -150,15 +150,15 @@ def find_leaks(block_map: BlockMap, now: EngineTime, known: Set[int] = frozenset
     ends = {holder: end for holder in suspects.tolist() if (end := _end_of(block_map, holder, now, known)) is not None}
     theirs = np.isin(holders, np.array(list(ends), np.uint32))
     blocks, holders = blocks[theirs], holders[theirs]
-    held, held_only = _by_holder(blocks, holders), _by_holder(*_held_only(block_map, blocks, holders))
+    held, alone = by_holder(blocks, holders), by_holder(*held_only(block_map, blocks, holders))
     size, none = block_map.descriptor.bytes_per_block, np.zeros(0, np.uint32)
     return [
-        Leak(holder, _name_of(block_map, holder), why, ended_ns, held[holder], held_only.get(holder, none), size)
+        Leak(holder, name_of(block_map, holder), why, ended_ns, held[holder], alone.get(holder, none), size)
         for holder, (why, ended_ns) in ends.items()
     ]
 
 
-def _by_holder(blocks: U4, holders: U4) -> dict[int, U4]:
+def by_holder(blocks: U4, holders: U4) -> dict[int, U4]:
     """The blocks of each holder, in order and each once. One sort for all of them: there may be thousands."""
     holds = np.unique((holders.astype(np.uint64) << np.uint64(32)) | blocks)
     whose, firsts = np.unique(holds >> np.uint64(32), return_index=True)
@@ -166,7 +166,7 @@ def _by_holder(blocks: U4, holders: U4) -> dict[int, U4]:
     return dict(zip(whose.tolist(), theirs, strict=False))
 
 
-def _held_only(block_map: BlockMap, blocks: U4, holders: U4) -> tuple[U4, U4]:
+def held_only(block_map: BlockMap, blocks: U4, holders: U4) -> tuple[U4, U4]:
     """Those of these holds whose blocks have no others."""
     held, at, holds = np.unique(blocks, return_inverse=True, return_counts=True)
     only = (holds == block_map.ref[held])[at]
@@ -189,6 +189,6 @@ def _end_of(block_map: BlockMap, holder: int, now: EngineTime, known: Set[int]) 
     return "expired" if end.status is None else _ENDED_AS[end.status], end.ended_ns
 
 
-def _name_of(block_map: BlockMap, holder: int) -> str:
+def name_of(block_map: BlockMap, holder: int) -> str:
     name = block_map.requests.names.get(holder)
     return name.id if name is not None else f"#{holder}"

@@ -138,19 +138,26 @@ def malformed_finding(place: Place, frames: int, reason: str) -> Finding:
     ).ended(place.t_ns)
 
 
-def fault_finding(place: Place, fault: Fault) -> Finding:
-    """A law of reference counting that the stream itself broke."""
-    broken = "released once too often" if fault.kind == "ref_underflow" else "freed while it was free"
+def fault_finding(place: Place, fault: Fault, who: str) -> Finding:
+    """A law of blocks that the stream itself broke. who: the holder that let go, or got the block; empty: not told."""
+    by, to = (f" by {who}", f" to {who}") if who else ("", "")
+    digits = fault.block_hash.hex() if fault.block_hash else ""
+    told = {
+        "ref_underflow": f"Block {fault.block} was released once too often{by}.",
+        "double_free": f"Block {fault.block} was freed{by} while it was free.",
+        "stale_hash": f"Block {fault.block} was given{to} while it was still cached"
+        f"{f' under hash {digits[:16]}' if digits else ''}: prompts that hit it may read what is not theirs.",
+    }
     return place.finding(
         fault.kind,
         "critical",
-        f"Block {fault.block} was {broken}.",
+        told[fault.kind],
         fault.seq,
         fault.block,
         seq0=fault.seq,
         seq1=fault.seq,
         time_ns=fault.t_ns,
-        subjects=Subjects(blocks=(fault.block,)),
+        subjects=Subjects(blocks=(fault.block,), requests=(who,) if who else (), hashes=(digits,) if digits else ()),
     ).ended(fault.t_ns)
 
 

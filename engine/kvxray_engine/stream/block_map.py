@@ -21,9 +21,11 @@ from kvxray_engine.stream.holder_log import HolderLog
 from kvxray_engine.stream.pool_dump import PoolDump
 from kvxray_engine.stream.request_table import RequestTable
 from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, BlockState, Descriptor, Header, Kind
-from kvxray_engine.stream.transitions import Rows, double_frees, last_of_each, rows_of
+from kvxray_engine.stream.transitions import Rows, double_frees, hashed_when_allocated, last_of_each, rows_of
 
 ALL_MEDIA: Final = 255
+MAX_FAULTS: Final = 1000
+"""Broken laws that are kept until somebody asks: an engine's own fold is never asked."""
 BLOCK_COLUMNS: Final = ("ref", "hash_ordinal", "parent_ordinal", "slots", "group", "t_alloc", "t_last", "written")
 """The columns that tell a block's state, which follows from them."""
 _SETS_REF: Final = kind_table(
@@ -39,13 +41,16 @@ _RESIDENCY: Final = kind_table(frozenset({Kind.ResidencyStored, Kind.ResidencyRe
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A law broken by the stream itself. kind: `ref_underflow` or `double_free`."""
+    """A law broken by the stream itself. kind: `ref_underflow`, `double_free` or `stale_hash` (given out while it was
+    cached: `block_hash` is what it carried, None where that was never told).
+    """
 
     kind: str
     block: int
     holder: int
     seq: int
     t_ns: int
+    block_hash: bytes | None = None
 
 
 class BlockMap:
@@ -261,6 +266,7 @@ class BlockMap:
         self._set_refs(rows, sets_ref)
         sets_hash = np.flatnonzero(_SETS_HASH[kind])
         if len(sets_hash):
+            self._check_hashes(rows)
             self.hash_ordinal[blk[sets_hash]] = rows.hash_after(sets_hash)
         cached = np.flatnonzero(kind == Kind.BlockCached)
         self.parent_ordinal[blk[cached]] = rows.val[cached].astype(np.uint32)
@@ -280,9 +286,15 @@ class BlockMap:
                 self._note_fault("double_free", rows, row)
         self.ref[blk] = after
 
-    def _note_fault(self, kind: str, rows: Rows, row: int) -> None:
+    def _check_hashes(self, rows: Rows) -> None:
+        stale, ordinals = hashed_when_allocated(rows, self.hash_ordinal, self._scratch)
+        for row, ordinal in zip(stale.tolist(), ordinals.tolist(), strict=True):
+            self._note_fault("stale_hash", rows, row, self.hashes.get(ordinal))
+
+    def _note_fault(self, kind: str, rows: Rows, row: int, block_hash: bytes | None = None) -> None:
         block, holder, seq, t_ns = (int(column[row]) for column in (rows.blk, rows.req, rows.seq, rows.t))
-        self._faults.append(Fault(kind, block, holder, seq, t_ns))
+        if len(self._faults) < MAX_FAULTS:
+            self._faults.append(Fault(kind, block, holder, seq, t_ns, block_hash))
 
     def _refs_after(self, rows: Rows, at: NDArray[np.intp]) -> U4:
         kind, val = rows.kind[at], rows.val[at]

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kvxray_engine.stream.columns import HAS_VALUE, I8, U1, U4, Columns
-from kvxray_engine.stream.schema import NO_ORDINAL, Kind
+from kvxray_engine.stream.columns import HAS_VALUE, I8, U1, U4, Columns, kind_table
+from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, Kind
 
 BoolTable = NDArray[np.bool_]
 Index = NDArray[np.intp]
+
+_TELLS_HASH: Final = kind_table(frozenset({Kind.BlockAllocated, Kind.BlockCached, Kind.BlockEvicted}))
 
 
 @dataclass(slots=True, eq=False)
@@ -114,3 +116,40 @@ def double_frees(blk: U4, freed: BoolTable, ref_after: U4, ref_before: U4) -> In
     before[first] = ref_before[blk[first]]
     found: Index = np.sort(order[freed[order] & (before == 0)].astype(np.intp))
     return found
+
+
+def hashed_when_allocated(rows: Rows, hash_before: U4, scratch: U4) -> tuple[Index, U4]:
+    """Which rows give out a block that still carries a hash, and the ordinals of those hashes. `hash_before`: one a
+    block, before this batch; `scratch`: likewise, contents do not matter.
+    """
+    at = np.flatnonzero(rows.kind == Kind.BlockAllocated)
+    blk = rows.blk[at]
+    carries = hash_before[blk] < UNKNOWN_U4
+    if carries.any():
+        carries &= _first_of(rows, Kind.BlockEvicted, blk, scratch) > at
+    carries |= _first_of(rows, Kind.BlockCached, blk, scratch) < at
+    if not carries.any():
+        return np.zeros(0, np.intp), np.zeros(0, np.uint32)
+    return _followed(rows, blk[carries], hash_before)
+
+
+def _first_of(rows: Rows, kind: Kind, blocks: U4, scratch: U4) -> U4:
+    """For each of these blocks its first row of a kind, past all rows where there is none."""
+    at = np.flatnonzero(rows.kind == kind)[::-1]  # of several that are written to one place the last one stays
+    scratch[blocks] = NO_ORDINAL
+    scratch[rows.blk[at]] = at
+    first: U4 = scratch[blocks]
+    return first
+
+
+def _followed(rows: Rows, suspects: U4, hash_before: U4) -> tuple[Index, U4]:
+    """`hashed_when_allocated` for a few blocks, row by row: a joined batch may give out a block more than once."""
+    carried = {int(block): int(hash_before[block]) for block in suspects}
+    found: list[tuple[int, int]] = []
+    for row in np.flatnonzero(np.isin(rows.blk, suspects) & _TELLS_HASH[rows.kind]).tolist():
+        block, kind = int(rows.blk[row]), rows.kind[row]
+        if kind == Kind.BlockAllocated and carried[block] < UNKNOWN_U4:
+            found.append((row, carried[block]))
+        cached = int(rows.first_hash[row] + rows.index_in_op[row])
+        carried[block] = cached if kind == Kind.BlockCached else NO_ORDINAL
+    return np.array([row for row, _ in found], np.intp), np.array([ordinal for _, ordinal in found], np.uint32)
