@@ -21,6 +21,7 @@ from kvxray_backend.alerts.alert_watch import AlertWatch
 from kvxray_backend.alerts.links import page_link, whole_link
 from kvxray_backend.alerts.recent_findings import RecentFindings
 from kvxray_backend.alerts.rule_book import RuleBook
+from kvxray_backend.alerts.trial_desk import TrialDesk
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.inspector import Inspector
 from kvxray_backend.delivery.delivery import Delivery
@@ -116,6 +117,7 @@ class Backend:
             rule_of=rules.rule_of,
         )
         self.alerts = AlertWatch(self, rules, self.delivery)
+        self.trials = TrialDesk(database, self.signals.between)
         self.attaching = Attaching(settings.engines, settings.observe, self.observed, database, clock)
         self.connection_tests = ConnectionTests()
         self.past = PastStates(database)

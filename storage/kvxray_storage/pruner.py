@@ -12,6 +12,7 @@ from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.codec import BadMessage
 
 from kvxray_storage import models, pruning
+from kvxray_storage.alerts import delete_alerts
 from kvxray_storage.database import Database
 from kvxray_storage.epoch_directory import of_epoch
 from kvxray_storage.errands import Write
@@ -65,6 +66,8 @@ class Pruner:
             self._delete_rollups(old)
         findings = plan.findings_before_ns.items()
         self._run([partial(pruning.delete_findings, source=name, before_ns=at) for name, at in findings])
+        if plan.alerts_before_ns is not None:
+            self._delete_alerts(plan.alerts_before_ns)
         return self._shorten_rollups() or has_cut if plan.is_short else has_cut
 
     def _cut(self, cut: Cut) -> None:
@@ -154,6 +157,16 @@ class Pruner:
 
         def delete(connection: sa.Connection) -> None:
             counts.append(pruning.delete_rollups(connection, old.source_id, old.span, old.before_s))
+
+        while counts[-1]:
+            self._run([delete])
+
+    def _delete_alerts(self, before_ns: int) -> None:
+        """Slice by slice, until nothing is left to delete."""
+        counts = [1]
+
+        def delete(connection: sa.Connection) -> None:
+            counts.append(delete_alerts(connection, before_ns))
 
         while counts[-1]:
             self._run([delete])

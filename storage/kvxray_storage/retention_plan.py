@@ -46,7 +46,8 @@ class OldRollups:
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What goes. `frames`: keyframes by epoch. `findings_before_ns`: of each source's name, those that ended earlier.
-    `excess`: bytes too many when it was made; `is_short`: cutting events alone does not free them.
+    `excess`: bytes too many when it was made; `is_short`: cutting events alone does not free them. `alerts_before_ns`:
+    alerts that were over earlier go, None: none do.
     """
 
     cuts: list[Cut]
@@ -55,6 +56,7 @@ class Plan:
     findings_before_ns: dict[str, int]
     excess: int = 0
     is_short: bool = False
+    alerts_before_ns: int | None = None
 
     def __bool__(self) -> bool:
         return bool(self.cuts or self.frames or self.rollups or self.is_short)
@@ -97,6 +99,7 @@ def make_plan(
             findings_before_ns=_findings_before(rules, sources, now_ns),
             excess=excess,
             is_short=is_short and not cuts,
+            alerts_before_ns=_alerts_before(everyone, now_ns) if only is None else None,
         )
 
 
@@ -236,6 +239,11 @@ def _old_rollups(connection: sa.Connection, rules: Rules, sources: Mapping[int, 
             if first is not None and first < before_s:
                 found.append(OldRollups(source_id, span, before_s))
     return found
+
+
+def _alerts_before(everyone: Limits, now_ns: int) -> int | None:
+    """They stay as long as findings do; None: for ever."""
+    return now_ns - OUTLIVES[60] * everyone.max_age_s * NS if everyone.max_age_s is not None else None
 
 
 def _findings_before(rules: Rules, sources: Mapping[int, str], now_ns: int) -> dict[str, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kvxray_backend.alerts.alert import Alert, AlertNumber
 from kvxray_backend.alerts.rule import Rule
-from kvxray_backend.quantities import age_text
 
 
 def alert_text(alert: Alert, rule: Rule | None, link: str) -> str:
@@ -23,7 +22,8 @@ def alert_text(alert: Alert, rule: Rule | None, link: str) -> str:
 def _how_it_is(alert: Alert) -> str:
     if alert.ended_ns is None:
         return "fires"
-    return f"is over after {age_text((alert.ended_ns - alert.fired_ns) // 1_000_000_000)}"
+    seconds = (alert.ended_ns - alert.fired_ns) / 1e9
+    return f"is over after {seconds:.0f} s" if seconds < 120 else f"is over after {seconds / 60:.0f} minutes"
 
 
 def _number(one: AlertNumber) -> str:

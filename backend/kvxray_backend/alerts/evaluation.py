@@ -142,14 +142,15 @@ class Look:
         return left - right if isinstance(node, Minus) else left * right
 
     def _mean(self, node: Mean) -> float | None:
-        """Of the moments at which it is known; None: at none."""
-        end_s, num = self.at_s - node.ago_s, max(1, int(node.window_s / MEAN_EVERY_S))
+        """Of the moments at which it is known; None: at none. Whole minutes, so that looks ask for the same ones."""
+        end_s, num = (self.at_s - node.ago_s) // 60 * 60, max(1, int(node.window_s / MEAN_EVERY_S))
         told = [
-            value
-            for step in range(num)
-            if (value := Look(self.engines, end_s - step * MEAN_EVERY_S, self.is_firing).number(node.of)) is not None
+            value for step in range(num) if (value := self._recorded(node.of, end_s - step * MEAN_EVERY_S)) is not None
         ]
         return sum(told) / len(told) if told else None
+
+    def _recorded(self, node: Recorded, at_s: float) -> float | None:
+        return self._one.number(node.name, at_s, lambda: Look(self.engines, at_s).number(node.of))
 
     def _among(self, node: AmongEngines) -> float | None:
         told = [

@@ -7,7 +7,7 @@ part, where half a window could pass for a whole one.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -44,6 +44,7 @@ class Evidence:
     figures: Mapping[str, Figure] = field(default_factory=dict)
     started_s: float | None = None
     _tracks: dict[tuple[str, str], tuple[list[float], list[_Point]]] = field(default_factory=dict)
+    _numbers: dict[tuple[str, float], float | None] = field(default_factory=dict)
 
     def went_on(self, timed: Timed) -> None:
         """What `told` was given next; what was made of it before is gone on with."""
@@ -56,6 +57,17 @@ class Evidence:
     def forget_tracks(self) -> None:
         """After `told` changed otherwise."""
         self._tracks.clear()
+
+    def forget_numbers(self, before_s: float) -> None:
+        """Those of moments before; of all, where more came to be known of the past."""
+        self._numbers = {key: value for key, value in self._numbers.items() if key[1] >= before_s}
+
+    def number(self, name: str, at_s: float, make: Callable[[], float | None]) -> float | None:
+        """One that is recorded under a name, as it was then: made once, since means ask for the same ones again."""
+        key = name, at_s
+        if key not in self._numbers:
+            self._numbers[key] = make()
+        return self._numbers[key]
 
     def now(self, signal: str, part: str, at_s: float) -> float | None:
         """A gauge as it stood in the last reading."""
@@ -89,7 +101,8 @@ class Evidence:
 
     def is_read(self, at_s: float) -> bool:
         """Whether any metrics were read of late."""
-        return any(at_s - STALE_AFTER_S < one.at_s <= at_s for one in reversed(self.told))
+        index = bisect_right(self.told, at_s, key=lambda one: one.at_s) - 1
+        return index >= 0 and self.told[index].at_s > at_s - STALE_AFTER_S
 
     def _stood(self, signal: str, part: str, window_s: float, at_s: float) -> list[Stood]:
         points = self._between(signal, part, window_s, at_s)

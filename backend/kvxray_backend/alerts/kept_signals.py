@@ -56,6 +56,7 @@ class KeptSignals:
         older = [self._of_rules(one) for one in past if first_s is None or one.at_s <= first_s]
         self._told[:0] = older
         self.evidence.forget_tracks()
+        self.evidence.forget_numbers(self.last_s + 1)
 
     def add(self, told: Iterable[Timed]) -> None:
         """In order of time; what is not newer than what is kept is left out."""
@@ -89,6 +90,7 @@ class KeptSignals:
                 kept.append(Timed(one.at_s, one.seconds, Stretch(young)))
         self._told[:] = kept
         self.evidence.forget_tracks()
+        self.evidence.forget_numbers(now_s - self._longest_s)
 
 
 def _minute(timed: Timed) -> int:

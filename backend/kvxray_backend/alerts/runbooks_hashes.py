@@ -13,7 +13,7 @@ HASH_RUNBOOKS: Final[Mapping[str, Runbook]] = {
         "so it works and brings little.",
         confirm=(
             "The finding says which blocks return, and how often.",
-            "Overview: **Evictions and age**: evictions a second, and how young what is cached is.",
+            "Overview: **Evictions and age** (Evictions; Eviction regret); how young what is cached is.",
             "Live, **Cached prefixes**: which trunks are stored again and again (colours: Age).",
         ),
         on_vllm=(

@@ -29,8 +29,8 @@ STREAM_RUNBOOKS: Final[Mapping[str, Runbook]] = {
         ),
     ),
     "ReplayGap": Runbook(
-        meaning="Stores and removals were lost for good. What is cached is known in part until the engine clears its "
-        "cache or is attached anew; figures that suffer are marked.",
+        meaning="Stores and removals were lost for good. Of an engine of hashes, what is cached is known in part until "
+        "it clears its cache or is attached anew; of kvxray's own, a snapshot mends the present, not the past.",
         confirm=(
             "Overview: **Stream health**: Gaps.",
             "History, Findings: `seq_gap` or `gap`, from which number to which.",
