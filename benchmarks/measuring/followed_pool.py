@@ -18,6 +18,7 @@ from kvxray_engine.stream.codec import decode
 from kvxray_engine.stream.schema import Descriptor
 
 if TYPE_CHECKING:
+    from kvxray_backend.analysis.block_lives import BlockLives
     from kvxray_backend.sources.epoch_history import EpochHistory
 
 AT_ONCE = 4
@@ -48,18 +49,11 @@ class BusyClock:
         self._offset_ns += max(0, at_ns - self.mono_ns())
 
 
-class NoHistory:
-    """Nothing is stored."""
+class Nothing:
+    """Stands for a history that stores nothing, and for analyses that look for nothing."""
 
     cursor = None
     known_gaps = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_, **__: None
-
-
-class NoInspector:
-    """Nothing is looked for."""
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_, **__: None
@@ -88,11 +82,13 @@ class FollowedPool:
         self.with_analyses = with_analyses
         block_map = BlockMap(descriptor, source="engine", incarnation=incarnation)
         self.live.begin(1, block_map, heard_ns=1)
+        if not with_analyses:
+            self.live.lives = cast("BlockLives", Nothing())
         self._inspector = cast(
-            "Inspector", Inspector(self.live, self.clock, lambda _: None) if with_analyses else NoInspector()
+            "Inspector", Inspector(self.live, self.clock, lambda _: None) if with_analyses else Nothing()
         )
         self._inspector.began(Begun(1, 1), 0, is_new_epoch=True, is_exact=True, is_asked=False)
-        history = cast("EpochHistory", NoHistory())
+        history = cast("EpochHistory", Nothing())
         self._joined = JoinedEpoch(self.live, self._inspector, history, block_map, None, 0)
         self._due_ns = 0
 
