@@ -32,6 +32,7 @@ class EventSamples:
                 return
             totals = block_map.kind_totals.copy()
             counts = {
+                "kvxray_evictions_total": int(totals[Kind.BlockEvicted]),
                 "kvxray_preemptions_total": int(totals[Kind.RequestPreempted]),
                 "kvxray_generated_tokens_total": block_map.generated_tokens,
                 "kvxray_prefix_queried_tokens_total": block_map.queried_tokens,

@@ -70,18 +70,34 @@ FIGURE_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "finished_10m": "Requests that ended in 10 minutes.",
         "preemptions_per_finished": "Preemptions for each request that ended, over 10 minutes.",
         "preemptions_per_s": "Preemptions, lately.",
+        "tokens_recomputed": "Tokens computed twice, since a preemption lost them, in 60 seconds.",
     },
     "Evictions and age": {
         "evictions_per_s": "Cached blocks given up.",
         "allocations_per_s": "Blocks given out.",
         "stores_per_s": "Blocks that came into the cache.",
         "reuses_per_s": "Blocks reported as used again.",
-        "eviction_regret": "Evicted blocks that came back, of those evicted.",
+        "eviction_regret": "What was cached again within a minute of its eviction, for each that was evicted.",
+        "blocks_evicted": "Blocks that were cached and given up for others, in 60 seconds.",
+        "blocks_reused": "Cached blocks that nobody held and a prompt hit, in 60 seconds.",
         "lifetime_p50_s": "How long what was evicted had been cached: the median.",
+        "lifetime_p90_s": "How long what was evicted had been cached: nine in ten were evicted before.",
+        "evicted_idle_p50_s": "How long nobody had held what was evicted: the median.",
+        "evicted_idle_p90_s": "How long nobody had held what was evicted: nine in ten were idle no longer.",
+        "reuse_gap_p50_s": "From the last use of a block to the next: the median.",
+        "reuse_gap_p90_s": "From the last use of a block to the next: nine in ten were used again before.",
         "cached_age_p50_s": "How long ago the cached blocks were allocated: the median.",
         "cached_idle_p50_s": "How long the cached blocks were not used: the median.",
         "age_p50_s": "How long what is cached has been there: the median.",
         "idle_p50_s": "How long nobody was known to use what is cached: the median.",
+    },
+    "Why prompts miss": {
+        "missed_cold": "Prompt tokens computed in 60 seconds of blocks that nobody had cached before.",
+        "missed_evicted": "Prompt tokens computed in 60 seconds of blocks that were cached once and evicted.",
+        "missed_dropped": "Prompt tokens computed in 60 seconds of blocks that were dropped on purpose.",
+        "missed_beside": "Prompt tokens computed in 60 seconds of blocks that another request had cached by then.",
+        "missed_tail": "Prompt tokens computed in 60 seconds at ends of prompts, which fill no block.",
+        "missed_evicted_ago_p50_s": "How long ago what prompts missed was evicted: the median.",
     },
     "Transfers and offload": {
         "transfers": "Not told by any engine yet.",
@@ -100,7 +116,11 @@ FIGURE_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
         "lost_to_requests": "Of these, held by nobody who lives.",
         "leaking_holders": "Requests and leases that are over and keep blocks.",
     },
-    "Stream health": {"watched_s": "For how long the engine has been watched, a day at most."},
+    "Stream health": {
+        "watched_s": "For how long the engine has been watched, a day at most.",
+        "chains": "Prefixes that begin a chain of cached blocks.",
+        "longest_chain": "Blocks of the longest chain.",
+    },
 }
 
 
