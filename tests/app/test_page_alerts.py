@@ -168,21 +168,25 @@ def test_what_nobody_can_tell_any_more_is_neither_firing_nor_over(alerts: Alerts
 def test_a_silence_leads_to_where_it_is_and_only_to_a_web_page(alerts: Alerts) -> None:
     quiet = {"by": "ann", "until": LOOKED, "note": "upgrade", "link": "https://am.example/#/silences/1", "mute_id": ""}
     evil = quiet | {"link": "javascript:alert(1)"}
-    alerts.fire(view(alert("a"), quiet=quiet), view(alert("b"), quiet=evil), can_mute=False)
+    there = target("Alertmanager", kind="alertmanager", address="https://am.example")
+    alerts.fire(view(alert("a"), quiet=quiet), view(alert("b"), quiet=evil), view(), can_mute=False, targets=[there])
     alerts.open()
     said = alerts.text("[data-alert=a] .quiet")
     assert said.startswith("Silenced by ann until ")
     assert ": upgrade" in said
     assert alerts.href("[data-alert=a] .quiet a") == "https://am.example/#/silences/1"
     assert alerts.href("[data-alert=b] .quiet a") == ""
-    assert alerts.names(".list .alert .badge") == ["quiet", "quiet"]
-    assert not alerts.shows("[data-alert=a] .actions button:last-child"), "Alertmanager's silences are made there"
+    assert alerts.names(".list .alert .badge") == ["quiet", "quiet", "firing"]
+    assert not alerts.shows("[data-alert=a1] .actions button:last-of-type"), "Alertmanager's silences are made there"
+    silence = "https://am.example/#/silences/new?filter=%7Balertname%3D%22LeakNamed%22%2Cengine%3D%22demo%22%7D"
+    assert alerts.href("[data-alert=a1] .actions a:last-child") == silence
+    assert not alerts.shows("[data-alert=a] .actions a:last-child")
 
 
 def test_an_alert_is_muted_for_a_time_with_a_note_and_the_mute_is_ended(alerts: Alerts) -> None:
     alerts.fire(view())
     alerts.open()
-    alerts.press(".alert .actions button:last-child")
+    alerts.press(".alert .actions button:last-of-type")
     assert alerts.text("dialog h2") == "Mute LeakNamed"
     alerts.press("dialog input[value='8h']")
     alerts.page.evaluate("inside('alerts', '#mute-note').value = ' fix is on its way '")
@@ -208,7 +212,7 @@ def test_a_rule_is_muted_everywhere(alerts: Alerts) -> None:
     alerts.backend.answers["mutes"] = mute(engine="")
     alerts.fire(view())
     alerts.open()
-    alerts.press(".alert .actions button:last-child")
+    alerts.press(".alert .actions button:last-of-type")
     alerts.press("dialog input[value=rule]")
     alerts.press("dialog .main-button")
     alerts.page.wait_for_function("!inside('alerts', 'dialog').open")
@@ -328,7 +332,7 @@ def test_a_rule_opens_into_its_runbook_and_its_address_is_the_runbooks(alerts: A
     alerts.open("?rule=LeakNamed")
     alerts.has(".runbook", "What to do")
     for title in ("It fires when", "Confirm it here", "On vLLM", "On SGLang", "What a simpler rule gets wrong"):
-        assert title in alerts.names(".runbook h4")
+        assert title in alerts.names(".runbook h3")
     assert alerts.names(".runbook code") == ["leak", "vllm:kv_cache_usage_perc"]
     assert alerts.names(".runbook strong") == ["Block map"]
     alerts.press("[data-rule=LeakNamed] .fold")
@@ -494,7 +498,7 @@ def test_axe_finds_nothing(alerts: Alerts, theme: str, state: str) -> None:
         alerts.press("#panel-rules .begin")
     if state == "mute":
         alerts.press("[data-alert=a1] .fold")
-        alerts.press("[data-alert=a1] .actions button:last-child")
+        alerts.press("[data-alert=a1] .actions button:last-of-type")
     assert_accessible(alerts.page, f"{state}, {theme}")
 
 

@@ -29,7 +29,13 @@ export class AlertsActive {
   draw(told, rules, chosen, emptyWords) {
     const { alerts, num, pending, mutes } = told;
     const now = Date.now();
-    const context = { now, canMute: told.can_mute, hasTargets: told.targets.length > 0 };
+    const alertmanager = told.targets.find(({ kind, address }) => kind === "alertmanager" && !address.endsWith("…"));
+    const context = {
+      now,
+      canMute: told.can_mute,
+      alertmanager: alertmanager?.address ?? null,
+      hasTargets: told.targets.length > 0,
+    };
     const isOpen = ({ alert }) => this.turned.get(alert.id) ?? (alerts.length <= FEW || alert.id === chosen);
     reconcile(
       this.list,

@@ -37,7 +37,10 @@ export class AlertCard {
     );
   }
 
-  /** `rule`: its RuleView, null while not known. `context`: {now, isOpen, isChosen, canMute, hasTargets}. */
+  /**
+   * `rule`: its RuleView, undefined while not known. `context`: {now, isOpen, isChosen, canMute, alertmanager: the address
+   * of one or null, hasTargets}.
+   */
   draw(view, rule, context) {
     Object.assign(this, { view, rule });
     const { alert } = view;
@@ -91,7 +94,7 @@ export class AlertCard {
   }
 
   #quietParts({ by, until, note, link, mute_id: mute }) {
-    const who = mute ? "Muted" : `Silenced${by ? ` by ${by}` : ""}`;
+    const who = mute ? "Muted" : until ? `Silenced by ${by}` : `Quiet, says ${by}`;
     const end = until ? ` until ${whenWords(until, false)}` : "";
     const change = mute
       ? el("button", { class: "quiet-button", onclick: () => this.on.unmute(mute) }, "End it now")
@@ -111,14 +114,18 @@ export class AlertCard {
     this.runbook = el("a", { class: "quiet-button", onclick: follow }, "Runbook");
     this.copy = el("button", { class: "quiet-button", onclick: () => copyFrom(this.copy, textOf(this.view)) }, "Copy as text");
     this.mute = el("button", { class: "quiet-button", onclick: () => this.on.mute(this.view.alert) }, "Mute…");
-    return el("div", { class: "actions" }, this.open, this.runbook, this.copy, this.mute);
+    this.silence = el("a", { class: "quiet-button", target: "_blank", rel: "noreferrer" }, "Silence in Alertmanager");
+    return el("div", { class: "actions" }, this.open, this.runbook, this.copy, this.mute, this.silence);
   }
 
-  #drawActions({ alert, link, quiet }, { canMute }) {
+  #drawActions({ alert, link, quiet }, { canMute, alertmanager }) {
     setAttribute(this.open, "href", linkUrl(link));
     setAttribute(this.open, "hidden", !link || !alert.moment.source);
     setAttribute(this.runbook, "href", placeUrl({ rule: alert.rule }));
-    setAttribute(this.mute, "hidden", !canMute || Boolean(quiet) || alert.state === "over");
+    const isSettled = Boolean(quiet) || alert.state === "over";
+    setAttribute(this.mute, "hidden", !canMute || isSettled);
+    setAttribute(this.silence, "hidden", canMute || !alertmanager || isSettled);
+    setAttribute(this.silence, "href", alertmanager ? silenceUrl(alertmanager, alert) : null);
   }
 }
 
@@ -144,6 +151,12 @@ const labelWords = ({ labels, engine }) =>
 
 function textOf({ text, alert, link }) {
   return text || [`${alert.rule} (${alert.severity}) on ${alert.engine}`, alert.sentence, alert.culprit, linkUrl(link)].filter(Boolean).join("\n");
+}
+
+// Where an Alertmanager makes a silence of an alert.
+function silenceUrl(address, { rule, engine }) {
+  const filter = `{alertname=${JSON.stringify(rule)},engine=${JSON.stringify(engine)}}`;
+  return safeUrl(`${address}/#/silences/new?filter=${encodeURIComponent(filter)}`);
 }
 
 // A link from outside leads to a web page, or nowhere.

@@ -36,7 +36,7 @@ export class OwnRule {
           this.problem,
           this.save,
         ),
-        el("div", {}, el("h4", {}, "Try it on history first"), this.trial.node),
+        el("div", {}, el("h3", { class: "part" }, "Try it on history first"), this.trial.node),
       ),
     );
   }

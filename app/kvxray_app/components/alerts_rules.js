@@ -43,7 +43,7 @@ export class AlertsRules {
   draw(told, chosen) {
     this.drawn = [told, chosen];
     const fitting = told.rules.filter((rule) => fits(rule, this.filter.value, this.words));
-    const topics = [...Map.groupBy(fitting, ({ topic }) => topic)];
+    const topics = byTopic(fitting);
     setAttribute(this.problems, "hidden", !told.problems.length);
     reconcile(
       this.problems,
@@ -96,6 +96,12 @@ export class AlertsRules {
     row?.scrollIntoView({ block: this.opened ? "nearest" : "start" });
     this.opened = true;
   }
+}
+
+function byTopic(rules) {
+  const topics = new Map();
+  for (const rule of rules) topics.set(rule.topic, [...(topics.get(rule.topic) ?? []), rule]);
+  return [...topics];
 }
 
 // Bodies of topics stand below the head of the table, in their order.

@@ -19,10 +19,10 @@ export class Runbook {
     this.when = el("ul");
     this.timing = el("p", { class: "muted" });
     this.meaning = el("p");
-    this.meaningPart = el("section", {}, el("h4", {}, "What it means"), this.meaning);
+    this.meaningPart = el("section", {}, el("h3", { class: "part" }, "What it means"), this.meaning);
     this.lists = new Map(LISTS.map(([key, title, tag]) => [key, listPart(title, tag)]));
     this.trap = el("p");
-    this.trapPart = el("section", {}, el("h4", {}, "What a simpler rule gets wrong"), this.trap);
+    this.trapPart = el("section", {}, el("h3", { class: "part" }, "What a simpler rule gets wrong"), this.trap);
     this.needs = el("p", { class: "muted" });
     this.served = el("ul", { class: "served" });
     this.trial = new RuleTrial(words, () => ({ name: this.told.name }));
@@ -33,7 +33,7 @@ export class Runbook {
       el(
         "div",
         { class: "reads" },
-        el("section", {}, el("h4", {}, "It fires when"), this.when, this.timing),
+        el("section", {}, el("h3", { class: "part" }, "It fires when"), this.when, this.timing),
         this.meaningPart,
         ...[...this.lists.values()].map(({ node }) => node),
         this.trapPart,
@@ -41,8 +41,8 @@ export class Runbook {
       el(
         "div",
         { class: "stands-here" },
-        el("section", {}, el("h4", {}, "How it stands"), this.needs, this.served),
-        el("section", {}, el("h4", {}, "Try it on history"), this.trial.node),
+        el("section", {}, el("h3", { class: "part" }, "How it stands"), this.needs, this.served),
+        el("section", {}, el("h3", { class: "part" }, "Try it on history"), this.trial.node),
         this.own,
       ),
     );
@@ -121,7 +121,7 @@ export class Runbook {
 
 function listPart(title, tag) {
   const list = el(tag);
-  return { list, node: el("section", {}, el("h4", {}, title), list) };
+  return { list, node: el("section", {}, el("h3", { class: "part" }, title), list) };
 }
 
 const fill = (list, texts) => list.replaceChildren(...texts.map((text) => el("li", {}, ...withCode(text))));
