@@ -47,6 +47,8 @@ class Lane:
         self._waiting: dict[str, Notice] = {}
         self._stored_by_ns: dict[str, int] = {}
         self._begun: tuple[str, ...] = ()
+        # Deliveries of which a try may have arrived: later tries that surely did not change nothing about that.
+        self._doubtful: set[str] = set()
         self._num_failures = 0
         self._next_try_ns = 0
         self._error = ""
@@ -69,6 +71,8 @@ class Lane:
     def put_stored(self, notices: Iterable[Notice]) -> None:
         """What was read from the database takes its place before what came since."""
         known = self._waiting
+        notices = list(notices)
+        self._doubtful.update(one.row.delivery for one in notices if one.row.delivery)
         self._waiting = {one.row.id: known.get(one.row.id, one) for one in notices}
         self._waiting |= {name: notice for name, notice in known.items() if name not in self._waiting}
 
@@ -102,15 +106,9 @@ class Lane:
         """Rows as they are now, to be kept."""
         begun, self._begun = [self._waiting[name] for name in self._begun], ()
         self.note(outcome, now_ns)
-        if isinstance(outcome, Accepted):
-            return [self._delivered(notice, now_ns) for notice in begun]
-        if isinstance(outcome, Refused):
-            if len(begun) == 1:
-                return [self._give_up(begun[0], outcome.why)]
-            # One of them spoils it for the others: each goes alone.
-            self._next_try_ns = now_ns
-            return [self._keep(one, error=outcome.why, delivery=delivery_id([one.row.id])) for one in begun]
-        return [self._put_off(notice, outcome, now_ns) for notice in begun]
+        changed = self._settled(begun, outcome, now_ns)
+        self._doubtful &= {one.row.delivery for one in self._waiting.values()}
+        return changed
 
     def note(self, outcome: Outcome, now_ns: int) -> None:
         """How the target is, by what became of a POST."""
@@ -158,6 +156,19 @@ class Lane:
             if notice.row.kind == "over":
                 over_at[notice.row.alert_id] = place
 
+    def _settled(self, begun: list[Notice], outcome: Outcome, now_ns: int) -> list[Notification]:
+        if isinstance(outcome, Accepted):
+            return [self._delivered(notice, now_ns) for notice in begun]
+        if isinstance(outcome, Refused):
+            if len(begun) == 1:
+                return [self._give_up(begun[0], outcome.why)]
+            # One of them spoils it for the others: each goes alone.
+            self._next_try_ns = now_ns
+            return [self._keep(one, error=outcome.why, delivery=delivery_id([one.row.id])) for one in begun]
+        if outcome.may_have_arrived:
+            self._doubtful.update(notice.row.delivery for notice in begun)
+        return [self._put_off(notice, outcome, now_ns) for notice in begun]
+
     def _under_way(self) -> list[Notice]:
         """The oldest that were sent together and may have arrived."""
         name = next((one.row.delivery for one in self._waiting.values() if one.row.delivery), "")
@@ -192,7 +203,7 @@ class Lane:
             return self._give_up(notice, f"Given up after 3 days. {outcome.why}")
         if outcome.is_wrong_place and row.attempts >= TRIES_AT_WRONG_PLACE:
             return self._give_up(notice, f"Given up after {row.attempts} tries. {outcome.why}")
-        delivery = row.delivery if outcome.may_have_arrived else ""
+        delivery = row.delivery if row.delivery in self._doubtful else ""
         return self._keep(notice, error=outcome.why, delivery=delivery, due_ns=self._next_try_ns)
 
     def _keep(self, notice: Notice, **changes: int | str) -> Notification:

@@ -26,14 +26,16 @@ class Lanes:
         self._unsaved: dict[str, dict[str, Notification]] = {target.name: {} for target in targets}
 
     def take(self, alert: Alert, kind: NotificationKind, rows: Sequence[Notification], now_ns: int) -> list[str]:
-        """Names of targets that are full: theirs waits in the database alone."""
+        """Names of targets that are full from now on: theirs waits in the database alone."""
         with self._lock:
             if kind == "fired":
                 self._firing[alert.id] = alert
             else:
                 self._firing.pop(alert.id, None)
-            full = [row for row in rows if not self._put(Notice(row, alert), now_ns)]
-        return [row.target for row in full]
+            had_room = [row.target for row in rows if not self._lanes[row.target].is_full]
+            for row in rows:
+                self._lanes[row.target].put(Notice(row, alert), now_ns + STORED_WAIT_NS)
+            return [name for name in had_room if self._lanes[name].is_full]
 
     def stored(self, rows: Sequence[Notification]) -> None:
         with self._lock:
@@ -126,6 +128,3 @@ class Lanes:
 
     def _change(self, name: str, rows: Sequence[Notification]) -> None:
         self._unsaved[name].update((row.id, row) for row in rows)
-
-    def _put(self, notice: Notice, now_ns: int) -> bool:
-        return self._lanes[notice.row.target].put(notice, now_ns + STORED_WAIT_NS)
