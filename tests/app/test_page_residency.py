@@ -260,6 +260,21 @@ def test_a_hundred_thousand_blocks_are_drawn(page: Page, show: Open) -> None:
     page.wait_for_function("inside('residency', '#kx-residency-help').textContent.startsWith('Arrows')")
 
 
+def test_moves_between_two_frames_all_count(page: Page, show: Open) -> None:
+    show([Cell(chain, 2**32 - 1) for chain in range(20_000)])
+    enlarged = page.evaluate(
+        """async () => {
+          const top = inside('residency', '.over');
+          const afterKeys = (...keys) => new Promise((done) => {
+            for (const key of keys) top.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+            requestAnimationFrame(() => requestAnimationFrame(() => done(top.hasAttribute('data-enlarged'))));
+          });
+          return [await afterKeys('+', '-'), await afterKeys('+', '+', '-'), await afterKeys('-')];
+        }"""
+    )
+    assert enlarged == [False, True, False]
+
+
 def test_events_are_told_in_words_and_lead_to_their_moments(page: Page, backend: ScriptedBackend, show: Open) -> None:
     told = [event(1), event(2), event(3, cause="reuse_report", parent=hex_of(2)), event(4, "CacheCleared", hash=None)]
     show(forest())

@@ -38,7 +38,7 @@ export class ResidencyStage {
     resized.observe(this.node);
     const exit = listenForGestures(this.top, {
       zoom: (factor, event) => this.zoom(factor, ...this.#point(event)),
-      pan: (dx, dy) => view.look({ ...this.part, x: this.part.x - dx, y: this.part.y - dy }),
+      pan: (dx, dy) => this.#look({ ...this.part, x: this.part.x - dx, y: this.part.y - dy }),
       canPan: () => view.part.zoom > 1,
       point: (event) => this.#hoverAt(event && this.#cellAt(event)),
       select: (event) => on.select(this.#cellAt(event)),
@@ -97,7 +97,7 @@ export class ResidencyStage {
     if (!this.layout) return false;
     const refit = (part) => fitted(part, this.layout, this.width, this.height);
     const part = factor ? zoomed(this.part, factor, px, py, refit) : WHOLE;
-    if (part) this.view.look(part);
+    if (part) this.#look(part);
     return part !== null;
   }
 
@@ -128,6 +128,11 @@ export class ResidencyStage {
     const most = parseFloat(getComputedStyle(this.node).maxHeight) || 400;
     const size = Math.max(1, Math.min(ROWS_CELL, Math.sqrt((width * most) / n)));
     return Math.max(1, Math.floor(width / size));
+  }
+
+  #look(part) {
+    this.view.look(part);
+    this.part = fitted(this.view.part, this.layout, this.width, this.height); // several moves may come before the next frame
   }
 
   #point(event) {
@@ -169,7 +174,7 @@ export class ResidencyStage {
   }
 
   #walkTo(at) {
-    this.view.look(revealed(this.part, this.layout, at, this.width, this.height));
+    this.#look(revealed(this.part, this.layout, at, this.width, this.height));
     this.#moveCursor(at);
   }
 }
