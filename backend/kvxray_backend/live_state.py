@@ -79,6 +79,7 @@ class LiveState:
     """Invariants: there is a `block_map` exactly when there is an `epoch`; `leaked`, `leaked_only` (1 = any, all of the
     holders have ended) and the marks have one entry a block. `absence`: why there is no state and none will come.
     `lives` is told what is folded; of a past moment it is read once somebody asks, who sets `has_looked_back`.
+    `looked_ns`: when findings were looked for last (wall; 0: not yet).
     """
 
     def __init__(self, source: str, at: str = LIVE) -> None:
@@ -95,6 +96,7 @@ class LiveState:
         self.epochs: tuple[EpochSpan, ...] = ()
         self.findings: tuple[Finding, ...] = ()
         self.leaks: tuple[Leak, ...] = ()
+        self.looked_ns = 0
         self.windows = EventWindows()
         self.lives: BlockLives | None = None
         self.has_looked_back = at == LIVE

@@ -180,5 +180,6 @@ def engine_view(live: LiveState, past: Before, lately: list[Finding]) -> EngineV
             bad_messages=live.counters.bad_messages,
             findings=the_most_telling(sorted(live.findings, key=lambda finding: finding.time_ns, reverse=True)),
             num_findings=len(live.findings),
+            looked_at=iso_time_or_none(live.looked_ns),
             lately=lately,
         )

@@ -65,6 +65,10 @@ class EngineView(Answer):
         description="Open findings, the newest first; at most a hundred, of every kind the newest."
     )
     num_findings: int = Field(description="How many are open.")
+    looked_at: Time | None = Field(
+        default=None,
+        description="When they were looked for last: twice a second at most; null: not yet, or of the past.",
+    )
     lately: list[Finding] = Field(description="The last findings that are over, at most five, the newest first.")
 
 

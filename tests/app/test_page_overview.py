@@ -184,9 +184,9 @@ def test_of_thousands_of_findings_the_true_number_is_told(page: Page, backend: S
     base = {"severity": "critical", "sentence": "A leak.", "time": "2026-01-01T00:00:00.000Z", "kind": "leak"}
     about = {"epoch": 2, "seq1": 40, "subjects": {"requests": []}}
     found = [{**base, **about, "id": f"f{at}"} for at in range(100)]
-    leaky = engine("leaky", findings=found, num_findings=5000)
+    leaky = engine("leaky", findings=found, num_findings=5000, looked_at="2026-01-01T00:00:09.000Z")
     show(backend, mount, leaky, engine("sound", findings=found[:1], num_findings=1))
-    wait_for(page, "[data-key=findings] .panel-head span", "100 of 5,000 listed")
+    wait_for(page, "[data-key=findings] .panel-head span", "100 of 5,000 listed  ·  as of 00:00:09")
     numbers = "[...inside('overview', 'table tbody').children].map(row => row.textContent)"
     assert ["5,000" in row for row in page.evaluate(numbers)] == [True, False]
     page.evaluate("inside('overview', 'table tbody').children[1].click()")

@@ -63,6 +63,9 @@ def test_a_working_engine_is_healthy_and_one_never_heard_heads_the_list(
     deaf = engine_of(told, "deaf")
     assert deaf["verdict"]["sentence"] == "Cannot tell, because nothing has been heard from the engine yet."
     assert (deaf["figures"], deaf["counts"], deaf["usable_blocks"]) == ({}, {}, None)
+    assert deaf["looked_at"] is None
+    assert engine_of(until(lambda: engine_of(overview(client))["looked_at"] and overview(client)))["looked_at"]
+    assert engine_of(overview(client, "1.3"))["looked_at"] is None  # of the past it is not known
     assert told["fleet"]["worst"] == "deaf"
     assert told["fleet"]["fullest"] == "engine"
     assert told["fleet"]["figures"]["running"]["value"] is None  # a part of the fleet is not all of it

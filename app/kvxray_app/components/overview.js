@@ -108,7 +108,7 @@ class Overview {
     }
     this.panels.find((panel) => panel.drawPool).drawPool(engine);
     this.health.draw(engine);
-    this.findings.draw(engine.findings, engine.source, engine.num_findings);
+    this.findings.draw(engine.findings, engine.source, engine.num_findings, engine.looked_at);
     this.lately.draw(engine.lately, engine.source);
   }
 

@@ -145,9 +145,10 @@ export class FindingsPanel {
     );
   }
 
-  /** `all`: how many there are. */
-  draw(findings, source, all = findings.length) {
-    setText(this.number, all > findings.length ? `${count(findings.length)} of ${count(all)} listed` : "");
+  /** `all`: how many there are. `lookedAt`: when they were looked for last, where that is known. */
+  draw(findings, source, all = findings.length, lookedAt = null) {
+    const listed = all > findings.length ? `${count(findings.length)} of ${count(all)} listed` : "";
+    setText(this.number, [listed, lookedAt ? `as of ${timeOfDay(lookedAt)}` : ""].filter(Boolean).join("  ·  "));
     setAttribute(this.none, "hidden", findings.length > 0);
     setAttribute(this.list, "hidden", findings.length === 0);
     reconcile(

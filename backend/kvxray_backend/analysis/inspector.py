@@ -179,6 +179,7 @@ class Inspector:
                 self._audited_ns = now_ns
                 self._audit()
             self._publish()
+        self._live.looked_ns = self._clock.wall_ns()
         self._pause_ns = max(INSPECT_EVERY_NS, ONE_PART_OF * (self._clock.mono_ns() - began_ns))
 
     def _look_at_storage(self) -> None:
