@@ -3,6 +3,7 @@
 
 const LARGEST = { tree: [170, 64], rows: [26, 26] }; // CSS pixels of a cell, as a whole
 const ENLARGED = 84;
+const ALMOST_WHOLE = 1.001; // enlarged and made smaller as often is the whole again, whatever was rounded
 export const WHOLE = { zoom: 1, x: 0, y: 0 };
 
 /** Sizes and offsets for a layout in a stage of width x height: {w, h, x, y, zoom}. */
@@ -17,7 +18,8 @@ export function fitted(part, layout, width, height) {
 
 /** Enlarged by a factor around a point of the stage; null where that changes nothing. */
 export function zoomed(view, factor, px, py, refit) {
-  const zoom = Math.max(1, view.zoom * factor);
+  const wanted = view.zoom * factor;
+  const zoom = wanted < ALMOST_WHOLE ? 1 : wanted;
   if (zoom === view.zoom || (factor > 1 && !view.canGrow)) return null;
   const { w, h } = refit({ ...view, zoom });
   return { zoom, x: ((view.x + px) / view.w) * w - px, y: ((view.y + py) / view.h) * h - py };
