@@ -106,7 +106,7 @@ class BlockLives:
                 self._measure(touches)
                 self._remember(touches, touches.place < of_prompt[touches.op])
             if cleared is not None:
-                self._clear(cleared, int(part.t[-1]) if len(part.t) else self.since_ns)
+                self._clear(*cleared)
 
     def thrashing(self, now_ns: int, times: int) -> U8:
         """Keys of the hashes that came back so often within the last minute, each time soon after they went."""

@@ -62,11 +62,11 @@ class Operations:
         rows, a0 = n[at].astype(np.int64), a0[at].astype(np.int64)
         return Operations(kind[at], cause[at], req[at], rows, a0, a1[at], t[at], blk, val)
 
-    def parts(self) -> Iterator[tuple[Operations, int | None]]:
-        """Cut where the cache is cleared: each with the medium that is cleared after it; None: the last."""
+    def parts(self) -> Iterator[tuple[Operations, tuple[int, int] | None]]:
+        """Cut where the cache is cleared: each with the medium that is cleared after it, and when; None: the last."""
         begin = 0
         for at in np.flatnonzero(self.kind == _CLEARED).tolist():
-            yield self._part(begin, at), int(self.a0[at])
+            yield self._part(begin, at), (int(self.a0[at]), int(self.t[at]))
             begin = at
         yield (self._part(begin, len(self.t)) if begin else self), None
 

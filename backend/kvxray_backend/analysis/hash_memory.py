@@ -150,7 +150,7 @@ class HashMemory:
         """Asserts that every key is found where it is, and that the table is bounded."""
         held = np.flatnonzero(self._keys)
         assert len(held) == self._used <= _FULL * len(self._keys), "the table is full, or miscounts"
-        assert (self._slots(self._keys[held]) == held).all(), "a hash is not found where it is"
+        assert (self._find_or_add(self._keys[held]) == held).all(), "a hash is not found where it is"
         assert (self._copies >= 0).all(), "fewer copies than none"
 
     def _slots(self, keys: U8) -> Index:

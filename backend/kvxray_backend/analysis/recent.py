@@ -26,7 +26,7 @@ class Recent:
         self._columns: I8 = np.zeros((1 + num_columns, min(_CAPACITY, max_kept)), np.int64)
         self._size = 0
         self._max_kept = max_kept
-        self.cut_ns = -1
+        self.cut_ns = -(1 << 62)
 
     def __len__(self) -> int:
         return self._size
