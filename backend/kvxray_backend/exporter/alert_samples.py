@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from kvxray_engine.server.prometheus_text import LabelText
 
@@ -22,33 +21,29 @@ def add_findings(samples: Samples, findings: Iterable[Finding], labels: LabelTex
 
 
 def add_alerts(samples: Samples, backend: Backend) -> None:
-    alerts: Any = getattr(backend, "alerts", None)
-    if alerts is None:
-        return
-    told = [(alert, "firing", alert.labels) for alert in alerts.active()]
-    told += [(pending, "pending", {}) for pending in alerts.pending()]
-    seen: set[tuple[str, str, str]] = set()
-    for alert, state, given in told:
-        if (alert.rule, alert.engine, state) in seen:
-            continue
-        seen.add((alert.rule, alert.engine, state))
+    """One for each rule and engine, whether it fires or is about to."""
+    watch = backend.alerts
+    told: dict[tuple[str, str, str], tuple[str, Mapping[str, str]]] = {}
+    for alert in watch.active():
+        told[alert.rule, alert.engine, "firing"] = alert.severity, alert.labels
+    for pending in watch.pending():
+        told[pending.rule, pending.engine, "pending"] = pending.severity, {}
+    for (rule, engine, state), (severity, given) in told.items():
+        labels = LabelText().plus(rule=rule, severity=severity, state=state, engine=label(engine))
         about = {name: label(given[name]) for name in (*GIVEN, "model", "role") if given.get(name)}
-        labels = LabelText().plus(rule=alert.rule, severity=alert.severity, state=state, engine=label(alert.engine))
         samples.add("kvxray_alerts", 1, labels.plus(**about))
-    samples.add("kvxray_rule_looks_total", getattr(alerts, "num_looks", None))
-    samples.add("kvxray_rule_look_seconds_total", getattr(alerts, "looked_s", None))
+    samples.add("kvxray_rule_looks_total", watch.num_looks)
+    samples.add("kvxray_rule_look_seconds_total", watch.looked_s)
 
 
 def add_delivery(samples: Samples, backend: Backend) -> None:
-    delivery: Any = getattr(backend, "delivery", None)
-    if delivery is None:
-        return
-    for target in delivery.targets():
+    """Targets, each by its name."""
+    for target in backend.delivery.targets():
         labels = LabelText().plus(target=label(target.name))
         samples.add("kvxray_notifications_waiting", target.waiting, labels)
         if target.state != "unused":
             samples.add("kvxray_notification_target_up", float(target.state == "ok"), labels)
-    for name, (delivered, failed) in delivery.counts().items() if hasattr(delivery, "counts") else ():
-        target = LabelText().plus(target=label(name))
-        samples.add("kvxray_notifications_total", delivered, target.plus(result="delivered"))
-        samples.add("kvxray_notifications_total", failed, target.plus(result="failed"))
+    for name, (delivered, failed) in backend.delivery.counts().items():
+        labels = LabelText().plus(target=label(name))
+        samples.add("kvxray_notifications_total", delivered, labels.plus(result="delivered"))
+        samples.add("kvxray_notifications_total", failed, labels.plus(result="failed"))

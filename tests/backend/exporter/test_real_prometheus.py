@@ -19,8 +19,9 @@ TOKEN = "a-token-for-prometheus"
 CACHED = 22
 """Blocks of the recorded vLLM before it was reset."""
 AT_REST = (
-    "used", "cached", "shared", "unknown", "leaked", "leaked_only", "leaking_holders", "running", "waiting", "cached_blocks",
-    "cached_tokens", "cached_share", "capacity_blocks", "used_host", "affinity_lost", "internal_fragmentation",
+    "used", "cached", "shared", "unknown", "leaked", "leaked_only", "leaking_holders", "running", "waiting",
+    "cached_blocks", "cached_tokens", "cached_share", "capacity_blocks", "used_host", "affinity_lost",
+    "internal_fragmentation",
 )  # fmt: skip
 """Figures that do not move while nothing happens."""
 LABELS = {"cluster": "c", "namespace": "prod", "pod": "vllm-0"}
