@@ -29,7 +29,7 @@ MAX_WAITING: Final = 2_000
 FIRST_BACKOFF_S: Final = 1.0
 LONGEST_BACKOFF_S: Final = 300.0
 GIVEN_UP_AFTER_NS: Final = 3 * 86_400 * SECOND_NS
-TRIES_AT_WRONG_PLACE: Final = 10
+TRIES_AT_WRONG_PLACE: Final = 20
 
 Muted = Callable[[Alert], bool]
 

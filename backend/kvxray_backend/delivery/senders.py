@@ -10,12 +10,14 @@ from typing import Any, Final, Protocol
 
 import httpx2
 from kvxray_engine.clock import Clock
+from kvxray_engine.errors import UserError
 
 from kvxray_backend.delivery.alertmanager import alerts_body
 from kvxray_backend.delivery.message import Message
 from kvxray_backend.delivery.outcome import Outcome, Refused
 from kvxray_backend.delivery.own_template import BadTemplate, OwnTemplate, read_template
 from kvxray_backend.delivery.posting import TIMEOUT_S, post
+from kvxray_backend.delivery.sample import SAMPLES
 from kvxray_backend.delivery.signature import DELIVERY_HEADER, HEADER, signature
 from kvxray_backend.delivery.slack_template import slack_body
 from kvxray_backend.delivery.target import Target
@@ -52,7 +54,7 @@ class WebhookSender:
         self._clock = clock
         self._timeout_s = timeout_s
         is_file = target.template not in ("json", "slack")
-        self._own: OwnTemplate | None = read_template(Path(target.template)) if is_file else None
+        self._own: OwnTemplate | None = _tried_template(Path(target.template)) if is_file else None
 
     async def send(self, http: httpx2.AsyncClient, messages: Sequence[Message], delivery: str) -> Outcome:
         try:
@@ -71,6 +73,17 @@ class WebhookSender:
         values = whole_body(messages, delivery)
         # A template may take its time, and others are not to wait for it.
         return _json(values) if self._own is None else await asyncio.to_thread(self._own.body, values)
+
+
+def _tried_template(path: Path) -> OwnTemplate:
+    """Raises UserError: also for one that can be read and does not work, together or for one alone."""
+    template = read_template(path)
+    try:
+        for messages in (SAMPLES, SAMPLES[:1], SAMPLES[1:]):
+            template.body(whole_body(messages, "sample"))
+    except BadTemplate as error:
+        raise UserError(f"Mend the template {path}: {error}.") from error
+    return template
 
 
 def whole_body(messages: Sequence[Message], delivery: str) -> dict[str, Any]:
