@@ -255,7 +255,7 @@ def test_under_pressure_everything_happens_and_is_told(monkeypatch: pytest.Monke
     monkeypatch.setattr(block_lives, "SETTLE_AT", 300)
     world = LivingEngine(num_blocks=14)
     rng = np.random.default_rng(3)
-    for _ in range(250):
+    for _ in range(400):
         while len(world.engine.inbox) + sum(1 for _ in world.engine.scheduler.requests()) < 5:
             shared = int(rng.integers(0, 12))
             world.add(

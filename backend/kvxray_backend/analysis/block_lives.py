@@ -72,7 +72,7 @@ class BlockLives:
         self._hash_bytes = block_map.hash_bytes
         self._pending: list[Message] = []
         self._num_pending = 0
-        self._alloc_ns = block_map.t_alloc.copy()
+        self._alloc_ns: I8 = np.where(block_map.state == BlockState.unknown, 0, block_map.t_alloc)
         # Of a cached block the last event was its release.
         self._released_ns: I8 = np.where(block_map.state == BlockState.cached, block_map.t_last, 0)
         self._last_rows = LastRows(block_map.num_blocks)
