@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 LOOK_EVERY_S: Final = 5.0
 ONE_PART_OF: Final = 10
 """Of the time at most so much goes into looking."""
+LONGEST_PAUSE_S: Final = 60.0
+"""Even after a look that took long, since a machine may be busy with something else for a moment."""
 MAX_TAKEN_OVER: Final = 10_000
 
 logger = logging.getLogger(__name__)
@@ -122,7 +124,7 @@ class AlertWatch:
                 self.look()
             except Exception:
                 logger.exception("Looking at the rules stumbled; it goes on.")
-            wait_s = max(self._every_s, ONE_PART_OF * (time.monotonic() - began_s))
+            wait_s = max(self._every_s, min(ONE_PART_OF * (time.monotonic() - began_s), LONGEST_PAUSE_S))
 
     def _look(self) -> None:
         self.rule_book.look()

@@ -4,6 +4,7 @@ so that no look reads again what the looks before it read.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -43,7 +44,7 @@ class KeptSignals:
         self._longest_s = max(windows.values(), default=0.0)
         self._told: list[Timed] = []
         self.evidence = Evidence(self._told)
-        self._tidied_s = 0.0
+        self._tidied_s: float | None = None
 
     @property
     def last_s(self) -> float:
@@ -65,7 +66,10 @@ class KeptSignals:
                 kept = self._of_rules(one)
                 self._told.append(kept)
                 self.evidence.went_on(kept)
-        if self.last_s - self._tidied_s >= TIDY_EVERY_S:
+        if self._tidied_s is None and self._told:
+            # Engines that were attached together are not tidied together: that would make one look a long one.
+            self._tidied_s = self.last_s - random.uniform(0, TIDY_EVERY_S)
+        if self._tidied_s is not None and self.last_s - self._tidied_s >= TIDY_EVERY_S:
             self._tidy()
 
     def _of_rules(self, timed: Timed) -> Timed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from kvxray_backend.alerts.expression import (
@@ -42,11 +42,12 @@ class Rule:
     do: tuple[str, ...]
     trap: str
     keep_firing_s: int = 0
+    is_of_fleet: bool = field(init=False, compare=False, default=False)
+    """Whether it is about all engines of one model and role, rather than one; every look asks."""
 
-    @property
-    def is_of_fleet(self) -> bool:
-        """Whether it is about all engines of one model and role, rather than one."""
-        return any(isinstance(node, AmongEngines) for node in walk(self.when))
+    def __post_init__(self) -> None:
+        is_of_fleet = any(isinstance(node, AmongEngines) for node in walk(self.when))
+        object.__setattr__(self, "is_of_fleet", is_of_fleet)
 
     @property
     def is_of_metrics(self) -> bool:
