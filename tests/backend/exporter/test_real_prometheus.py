@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from kvxray_backend.alerts.prometheus_rules import rule_file
 from kvxray_backend.alerts.rules import RULES
@@ -32,7 +34,8 @@ def scraped(tmp_path_factory):
     """Both at rest, so that what was scraped is what is told now."""
     folder = tmp_path_factory.mktemp("scraped")
     (folder / "token").write_text(TOKEN)
-    (folder / "rules.yml").write_text(rule_file(RULES.values()))
+    every_second = re.sub(r"interval: \w+", "interval: 1s", rule_file(RULES.values()))
+    (folder / "rules.yml").write_text(every_second)
     with SmallEngine(leak=True) as ours, recorded_engine() as vllm:
         watched = {
             "name": "vllm", "make": "vllm", "events": vllm.events, "replay": vllm.replay, "metrics": vllm.metrics,
