@@ -57,7 +57,7 @@ def waiting_notifications(database: Database, targets: Sequence[str], limit: int
     here = (table.c.delivered_ns.is_(None), table.c.due_ns < NEVER_NS, table.c.target.in_(targets))
     query = sa.select(*_columns()).where(*here).order_by(table.c.created_ns, table.c.kind, table.c.id).limit(limit)
     with database.reading() as connection:
-        return _in_order([Notification(**row._mapping) for row in connection.execute(query)])
+        return in_order([Notification(**row._mapping) for row in connection.execute(query)])
 
 
 def notifications_of(database: Database, alert_ids: Sequence[str]) -> list[Notification]:
@@ -69,10 +69,14 @@ def notifications_of(database: Database, alert_ids: Sequence[str]) -> list[Notif
         return [Notification(**row._mapping) for row in connection.execute(query)]
 
 
-def _in_order(rows: list[Notification]) -> list[Notification]:
-    """A clock that was set back must not bring an end before its beginning."""
+def in_order(rows: Sequence[Notification]) -> list[Notification]:
+    """The oldest first, the same however they come; a clock that was set back brings no end before its beginning."""
     fired_ns = {(row.target, row.alert_id): row.created_ns for row in rows if row.kind == "fired"}
-    return sorted(rows, key=lambda row: (max(row.created_ns, fired_ns.get((row.target, row.alert_id), 0)), row.kind))
+
+    def place(row: Notification) -> tuple[int, str, str]:
+        return max(row.created_ns, fired_ns.get((row.target, row.alert_id), 0)), row.kind, row.id
+
+    return sorted(rows, key=place)
 
 
 def _row(one: Notification) -> dict[str, object]:

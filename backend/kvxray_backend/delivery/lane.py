@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kvxray_storage.outbox import NEVER_NS, Notification
+from kvxray_storage.outbox import NEVER_NS, Notification, in_order
 
 from kvxray_backend.alert_types import TargetView
 from kvxray_backend.alerts.alert import Alert
@@ -172,7 +172,7 @@ class Lane:
     def _under_way(self) -> list[Notice]:
         """The oldest that were sent together and may have arrived."""
         name = next((one.row.delivery for one in self._waiting.values() if one.row.delivery), "")
-        return [one for one in self._waiting.values() if name and one.row.delivery == name]
+        return self._in_order([one for one in self._waiting.values() if name and one.row.delivery == name])
 
     def _together(self, now_ns: int, muted: Muted) -> list[Notice]:
         held: set[str] = set()
@@ -186,7 +186,11 @@ class Lane:
         wait_ns = GROUP_WAIT_NS if self.target.kind == "webhook" else 0
         if ready and 0 <= now_ns - min(one.row.created_ns for one in ready) < wait_ns:
             return []
-        return ready[:MAX_TOGETHER]
+        return self._in_order(ready[:MAX_TOGETHER])
+
+    def _in_order(self, notices: list[Notice]) -> list[Notice]:
+        """As the database has them: the body of a delivery is the same after a restart."""
+        return [self._waiting[row.id] for row in in_order([notice.row for notice in notices])]
 
     def _is_held(self, notice: Notice, muted: Muted) -> bool:
         """What is under way, and the end of what was told, are told all the same: nobody is left with half a story."""
