@@ -16,7 +16,6 @@ from kvxray_engine.faults.fault import Fault
 from tests.faults.matrix import MATRIX, Expected, Owner
 from tests.faults.watched_engine import WatchedEngine
 
-LOAD_S = 40.0
 Account = Counter[Hashable]
 """Who or what, and how often: holders with their blocks, blocks with who let go of or got them, messages by number."""
 
@@ -51,7 +50,7 @@ def run(name: str, seed: int) -> FaultRun:
                 times_ns.append(world.now_ns)
 
         world.on_tick = note_first
-        world.work(LOAD_S)
+        world.work(expected.load_s)
         world.finish()
         world.idle(expected.rest_s)
         if not expected.rule:
@@ -71,7 +70,9 @@ def run(name: str, seed: int) -> FaultRun:
 
 def done(owner: Owner, deeds: Iterable[Deed], name_of: dict[int, str]) -> Account:
     """What a fault says that it did."""
-    if owner in ("request", "lease", "pin"):
+    if owner == "pin":
+        return Counter(name_of[deed.holder] for deed in deeds)
+    if owner in ("request", "lease"):
         return Counter((name_of[deed.holder], frozenset(deed.blocks)) for deed in deeds)
     if owner == "block":
         return Counter({(name_of[deed.holder], block) for deed in deeds for block in deed.blocks})
@@ -81,10 +82,14 @@ def done(owner: Owner, deeds: Iterable[Deed], name_of: dict[int, str]) -> Accoun
 def told(owner: Owner, kind: str, findings: Iterable[Finding]) -> Account:
     """What findings say of it, in the same terms."""
     theirs = [one for one in findings if one.kind == kind]
-    if owner in ("request", "lease", "pin"):
+    if owner == "pin":  # those of its blocks that others use too are not to blame
+        return Counter(one.subjects.requests[0] for one in theirs)
+    if owner in ("request", "lease"):
         return Counter((one.subjects.requests[0], frozenset(one.subjects.blocks)) for one in theirs)
-    if owner == "block":
-        return Counter({(*one.subjects.requests, block) for one in theirs for block in one.subjects.blocks})
+    if owner == "block":  # who was robbed is no culprit, and is not named
+        return Counter(
+            {(who, block) for one in theirs for who in one.subjects.requests for block in one.subjects.blocks}
+        )
     if owner == "message":
         return Counter(number for one in theirs for number in messages_of(one))
     return Counter("" for _ in theirs)
