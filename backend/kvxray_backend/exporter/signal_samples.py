@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from kvxray_engine.server.prometheus_text import LabelText, number_text
@@ -65,6 +66,11 @@ def _bounded(names: Mapping[_Name, object]) -> list[_Name]:
     return kept
 
 
+@lru_cache(maxsize=4_096)
+def _at_most(bound: float) -> LabelText:
+    return LabelText().plus(le=number_text(bound))
+
+
 def _add(samples: Samples, name: _Name, value: float | Buckets | None, labels: LabelText) -> None:
     signal, part = name
     metric = SIGNAL_METRICS[signal].name
@@ -74,6 +80,6 @@ def _add(samples: Samples, name: _Name, value: float | Buckets | None, labels: L
         samples.add(metric, value, labels)
         return
     for bound, count in zip(value.bounds, value.counts.tolist(), strict=True):
-        samples.add(metric, count, labels.plus(le=number_text(bound)), "_bucket")
+        samples.add(metric, count, labels.beside(_at_most(bound)), "_bucket")
     samples.add(metric, value.total, labels, "_sum")
     samples.add(metric, value.num, labels, "_count")

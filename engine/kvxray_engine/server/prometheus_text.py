@@ -24,8 +24,10 @@ class LabelText:
     text: str = ""
 
     def plus(self, **labels: str) -> LabelText:
-        more = _label_text(labels)
-        return LabelText(f"{self.text},{more}" if self.text and more else self.text or more)
+        return self.beside(LabelText(_label_text(labels)))
+
+    def beside(self, more: LabelText) -> LabelText:
+        return LabelText(f"{self.text},{more.text}" if self.text and more.text else self.text or more.text)
 
 
 @dataclass(frozen=True, slots=True)
