@@ -186,7 +186,7 @@ class HashMemory:
         held = np.flatnonzero(self._keys)
         gone = held[self._copies[held] == 0]
         if len(gone) > self._max_gone:
-            oldest = np.argsort(np.abs(self._gone_ns[gone]), kind="stable")[: len(gone) - self._max_gone * 3 // 4]
+            oldest = np.argsort(np.abs(self._gone_ns[gone]))[: len(gone) - self._max_gone * 3 // 4]
             self.forgotten_ns = max(self.forgotten_ns, int(np.abs(self._gone_ns[gone[oldest]]).max()))
             held = np.setdiff1d(held, gone[oldest], assume_unique=True)
         keys, copies, gone_ns = self._keys[held], self._copies[held], self._gone_ns[held]
