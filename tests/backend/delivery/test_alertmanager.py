@@ -83,6 +83,7 @@ def test_one_that_forgot_is_told_again_and_what_ended_meanwhile_is_told_when_it_
     lasting, short = made_alert(), made_alert("alert-2", engine="engine-b")
     one.fire(lasting, short)
     until(lambda: set(alertmanager.alerts()) == set(second.alerts()) == {LEAK, OTHER})
+    until(lambda: all(target.waiting == 0 for target in one.delivery.targets()))
     alertmanager.kill()
     one.end(short)
     until(lambda: set(second.alerts()) == {LEAK})
