@@ -85,7 +85,7 @@ class Gate:
             _check_origin(headers, scope["scheme"])
             handed_token = self._handed_token(scope)
             if handed_token is not None:
-                await self._keep_token(scope, headers, handed_token, send)
+                await self._keep_token(scope, handed_token, send)
                 return
             self._check_token(headers)
         except Refusal as refusal:
@@ -122,24 +122,19 @@ class Gate:
             return None
         return dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("token")
 
-    async def _keep_token(self, scope: Scope, headers: dict[str, str], token: str, send: Send) -> None:
+    async def _keep_token(self, scope: Scope, token: str, send: Send) -> None:
         if not self._is_token(token):
             raise Refusal(401, CLOSE_BAD_TOKEN, "This token is not the one in KVXRAY_TOKEN.")
         rest = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if pair[0] != "token"]
         # A path that begins with two slashes would name another server.
         target = "/" + quote(scope["path"].lstrip("/")) + (f"?{urlencode(rest)}" if rest else "")
         secure = "; Secure" if scope["scheme"] == "https" else ""
+        # Lax: an alert's link that is followed from a chat or a dashboard shows it; what changes anything is no GET.
         cookie = (
-            f"{TOKEN_COOKIE}={quote(token, safe='')}; Path={self._base_path or '/'}; HttpOnly; SameSite=Strict{secure}"
+            f"{TOKEN_COOKIE}={quote(token, safe='')}; Path={self._base_path or '/'}; HttpOnly; SameSite=Lax{secure}"
         )
         reply_headers = [(b"set-cookie", cookie.encode()), (b"cache-control", b"no-store")]
-        if headers.get("sec-fetch-site") == "cross-site":
-            # Followed from another site, a redirect would not carry the strict cookie; a page of ours that moves on
-            # does.
-            body = f'<!doctype html><meta http-equiv="refresh" content="0;url={target}">'.replace("&", "&amp;").encode()
-            await _reply(send, 200, [*reply_headers, (b"content-type", b"text/html; charset=utf-8")], body)
-        else:
-            await _reply(send, 303, [*reply_headers, (b"location", target.encode())], b"")
+        await _reply(send, 303, [*reply_headers, (b"location", target.encode())], b"")
 
     def _is_api(self, path: str) -> bool:
         return (path.removeprefix(self._base_path) + "/").startswith("/api/")

@@ -145,7 +145,7 @@ def test_the_token_in_a_pages_address_becomes_a_cookie_and_leaves_the_address() 
     assert answer.headers["location"] == "/page?block=7"
     assert TOKEN not in answer.headers["location"]
     cookie = answer.headers["set-cookie"]
-    for part in ("HttpOnly", "SameSite=Strict", "Path=/"):
+    for part in ("HttpOnly", "SameSite=Lax", "Path=/"):
         assert part in cookie
     assert "Secure" not in cookie
     assert http.get("/page").text == "in"
@@ -155,13 +155,6 @@ def test_the_token_in_a_pages_address_becomes_a_cookie_and_leaves_the_address() 
 def test_over_tls_the_cookie_stays_on_tls() -> None:
     http = client("https://127.0.0.1:8501", token="secret")
     assert "; Secure" in http.get("/?token=secret").headers["set-cookie"]
-
-
-def test_a_link_from_another_site_is_led_on_by_a_page_of_ours() -> None:
-    answer = client(token="secret").get("/?token=secret&a=%22%3E", headers={"sec-fetch-site": "cross-site"})
-    assert answer.status_code == 200
-    assert '<meta http-equiv="refresh" content="0;url=/?a=%22%3E">' in answer.text
-    assert "SameSite=Strict" in answer.headers["set-cookie"]
 
 
 def test_a_wrong_token_in_the_address_is_refused() -> None:

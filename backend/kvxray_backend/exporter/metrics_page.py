@@ -53,8 +53,7 @@ Other dashboards and alerts find the page through `GET /api/link`:
 
     http://kvxray:8501/api/link?go=1&namespace=${__field.labels.namespace}&pod=${__field.labels.pod}&at=${__value.time}
 
-Where kvxray asks for a token, a browser shows it on such links only if kvxray and Grafana are of one site (such as
-`kvxray.example.com` and `grafana.example.com`): its cookie goes to no page that another site leads to.
+Where kvxray asks for a token, a browser that has opened it once with `/?token=…` shows it on such links too.
 
 Rules for Prometheus itself, over the metrics of engines: `kvxray alerts rules` ([rules](rules/README.md)).
 
