@@ -89,6 +89,8 @@ class Outbox(RuleBasedStateMachine):
         if not notices:
             return
         ids = tuple(notice.row.id for notice in notices)
+        if notices[0].row.delivery in self.arrived[name] and what == "refused":
+            what = "accepted"  # who could read a delivery once does not refuse the same one later
         if what in ("accepted", "lost"):
             self.arrive(name, notices[0].row.delivery, ids)
         if what == "refused" and len(ids) == 1:
