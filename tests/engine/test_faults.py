@@ -242,3 +242,15 @@ def test_what_makes_no_sense_is_told_in_one_sentence(texts: list[str], told: str
         parse_faults(texts)
     assert told in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_who_lets_go_of_what_it_holds_is_not_blamed_for_a_count_below_zero() -> None:
+    world = FaultyWorld(Fault("ref-underflow", 0.5)).run(600)
+    blamed = {(law.block, law.holder) for law in world.broken if law.holder != NO_ORDINAL}
+    assert any(law.holder == NO_ORDINAL for law in world.broken), "the last holder's own release was never told"
+    assert blamed == {
+        (block, deed.holder)
+        for ending in world.engine.manager.endings
+        for deed in ending.dice.deeds
+        for block in deed.blocks
+    }

@@ -47,6 +47,14 @@ _RUNNING: Final = Now("requests_running")
 _EVER: Final = Mean(HIT_RATIO, DAY, ago_s=HOUR)
 _HOUR_AGO: Final = Before(HIT_RATIO, HOUR)
 
+FLOOR: Final = Recorded("floor:usage1h", Lowest("kv_usage", HOUR))
+_LEAST_RUNNING: Final = Recorded("floor:running1h", Lowest("requests_running", HOUR))
+_RISEN: Final = (
+    Minus(FLOOR, Before(FLOOR, HOUR)),
+    Minus(Before(FLOOR, HOUR), Before(FLOOR, 2 * HOUR)),
+)
+"""From hour to hour, the last of them first."""
+
 ROOM: Final[tuple[Rule, ...]] = (
     Rule(
         "KVPreemptionStorm",
@@ -239,6 +247,27 @@ HELD: Final[tuple[Rule, ...]] = (
         ),
         trap="An engine that hands blocks over may hold them for 480 seconds by design. An engine that is never idle "
         "never shows this: there the lowest usage rises instead.",
+    ),
+    Rule(
+        "UsageFloorRising",
+        "warning",
+        All(
+            (
+                *(Compare(risen, ">", Constant(0.02), clear=Constant(0.01)) for risen in _RISEN),
+                Compare(Minus(_LEAST_RUNNING, Before(_LEAST_RUNNING, 2 * HOUR)), "<", Constant(1)),
+            )
+        ),
+        for_s=15 * MINUTE,
+        served_by=("vllm", "sglang"),
+        sentence="The lowest usage of each hour lies above that of the hour before, and no more requests run than then:"
+        " blocks are lost.",
+        do=(
+            "Take the engine out of the router and let it run dry: what is still held then belongs to nobody.",
+            "Look for requests that were cancelled or failed, and for transfers that were given up, since it began.",
+            "Restart in a quiet hour and report it with a recording (`kvxray record`).",
+        ),
+        trap="Usage that rises is a morning: more requests run. So the lowest of each hour counts, and only where the "
+        "lowest number of running requests did not rise with it. Conversations that grow for hours look the same.",
     ),
     Rule(
         "KVReadAfterExpiry",

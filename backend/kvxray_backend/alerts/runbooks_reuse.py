@@ -44,6 +44,24 @@ REUSE_RUNBOOKS: Final[Mapping[str, Runbook]] = {
             "HiCacheDropping and `sglang:load_back_duration_seconds` are what there is.",
         ),
     ),
+    "UsageFloorRising": Runbook(
+        meaning="Even at its quietest the engine holds more from hour to hour, and it has no more to do. What is held "
+        "between requests belongs to requests that are over.",
+        confirm=(
+            "Signals: **How full the cache is** (Cache in use): the lowest points of three hours, each above the one "
+            "before. **Queue and requests** (Requests running): its lowest points do not rise.",
+            "Where the engine has a quiet minute, KVHeldWhileIdle follows.",
+            "An engine of our own names the holders: LeakNamed and PinNeverReleased, and needs no such guess.",
+        ),
+        on_vllm=(
+            "`vllm:kv_cache_usage_perc` counts what requests hold, not what is cached: a warm cache does not raise it.",
+            "Compare with `vllm:num_requests_running`; where prompts grew longer, that is the reason.",
+        ),
+        on_sglang=(
+            "`sglang:token_usage` counts what requests and sessions hold: sessions that never close look like this.",
+            "SGLangPoolResidual tells it exactly as soon as the engine is idle.",
+        ),
+    ),
     "KVHeldWhileIdle": Runbook(
         meaning="Somebody who is gone still owns blocks: a lease for an engine that died, or a leak. What is held is "
         "lost to everybody until it is let go.",

@@ -139,11 +139,13 @@ def malformed_finding(place: Place, frames: int, reason: str) -> Finding:
 
 
 def fault_finding(place: Place, fault: Fault, who: str) -> Finding:
-    """A law of blocks that the stream itself broke. who: the holder that let go, or got the block; empty: not told."""
+    """A law of blocks that the stream itself broke. who: the holder that let go, or got the block; empty: not known."""
     by, to = (f" by {who}", f" to {who}") if who else ("", "")
     digits = fault.block_hash.hex() if fault.block_hash else ""
     told = {
-        "ref_underflow": f"Block {fault.block} was released once too often{by}.",
+        "ref_underflow": f"Block {fault.block} was released once too often{by}."
+        if who
+        else f"The count of block {fault.block} fell below zero: a reference to it had been given back by another.",
         "double_free": f"Block {fault.block} was freed{by} while it was free.",
         "stale_hash": f"Block {fault.block} was given{to} while it was still cached"
         f"{f' under hash {digits[:16]}' if digits else ''}: prompts that hit it may read what is not theirs.",

@@ -6,8 +6,9 @@ The engine's publisher, the backend and replay all run this one code.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from kvxray_engine.stream.codec import BadMessage, Message, decode_descriptor
 from kvxray_engine.stream.columns import HAS_VALUE, NUM_KINDS, U1, U4, Columns, kind_table
 from kvxray_engine.stream.event_times import timing_of
 from kvxray_engine.stream.hash_table import HashTable
-from kvxray_engine.stream.holder_log import HolderLog
+from kvxray_engine.stream.holder_log import ANONYMOUS, HolderLog
 from kvxray_engine.stream.pool_dump import PoolDump
 from kvxray_engine.stream.request_table import RequestTable
 from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, BlockState, Descriptor, Header, Kind
@@ -42,7 +43,8 @@ _RESIDENCY: Final = kind_table(frozenset({Kind.ResidencyStored, Kind.ResidencyRe
 @dataclass(frozen=True, slots=True)
 class Fault:
     """A law broken by the stream itself. kind: `ref_underflow`, `double_free` or `stale_hash` (given out while it was
-    cached: `block_hash` is what it carried, None where that was never told).
+    cached: `block_hash` is what it carried, None where that was never told). holder: who broke it, NO_ORDINAL where
+    that is not known.
     """
 
     kind: str
@@ -51,6 +53,12 @@ class Fault:
     seq: int
     t_ns: int
     block_hash: bytes | None = None
+
+
+def _blaming(fault: Fault, lacking: Collection[tuple[int, int]]) -> Fault:
+    """Without a holder where that had a right to what it did."""
+    is_theirs = fault.kind == "ref_underflow" and (fault.block, min(fault.holder, ANONYMOUS)) not in lacking
+    return replace(fault, holder=NO_ORDINAL) if is_theirs else fault
 
 
 class BlockMap:
@@ -196,9 +204,15 @@ class BlockMap:
         return self.hashes.get(ordinal)
 
     def take_faults(self) -> list[Fault]:
-        """Broken laws seen since the last call."""
-        for block, holder in self.holders.take_releases_without_hold() if self.holders_known else ():
-            if not any(fault.block == block for fault in self._faults):
+        """Broken laws seen since the last call. Where the count falls below zero as somebody lets go of what it holds,
+        it is not who broke it: another gave its reference back before.
+        """
+        lacking = set(self.holders.take_releases_without_hold()) if self.holders_known else set()
+        if self.holders_known:
+            self._faults = [_blaming(fault, lacking) for fault in self._faults]
+        told = {(fault.block, fault.holder) for fault in self._faults}
+        for block, holder in sorted(lacking):
+            if (block, holder) not in told:
                 self._faults.append(Fault("ref_underflow", block, holder, self.next_seq, self.t_ns))
         found, self._faults = self._faults, []
         # The null block stands for none: how often it is taken and given back counts for nothing.
