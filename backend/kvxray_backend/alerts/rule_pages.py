@@ -23,6 +23,9 @@ _HEAD: Final = """# Alert rules
 Made from the table in `backend/kvxray_backend/alerts`; a test holds these pages to it. One definition of each rule is
 evaluated by kvxray, printed for Prometheus (`kvxray alerts rules`) and told here.
 
+Each page says what the rule means, how to confirm it in kvxray, what to do in general, on vLLM and on SGLang, and what
+a simpler rule gets wrong. [What an alert is, and where it goes](../alerts.md).
+
 - **For.** A rule fires when it has held for so long; what nobody could tell in between does not count.
 - **Two thresholds.** Where a second one is given it holds while the rule fires, so that a value about the first does
   not ring again and again.
