@@ -11,10 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from kvxray_backend.api_types import BookmarksView, BookmarkView
 from kvxray_backend.moments import Moment, Point, iso_time
 from kvxray_backend.residency.foreign_source import ForeignSource
+from kvxray_backend.routes.bodies import BoundedRoute
 from kvxray_backend.routes.dependencies import AnySourceDep, BackendDep, DeskDep, name_of
 from kvxray_backend.routes.errors import ApiError
 
-router = APIRouter(tags=["bookmarks"])
+router = APIRouter(tags=["bookmarks"], route_class=BoundedRoute)
 
 MAX_BOOKMARKS: Final = 1000
 MAX_NOTE: Final = 500

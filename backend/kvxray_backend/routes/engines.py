@@ -13,6 +13,7 @@ from kvxray_backend.observed.origin import check_origin
 from kvxray_backend.observed.plain_data import read_plain
 from kvxray_backend.observed.registry import NameTaken
 from kvxray_backend.observed.spec import ObserveSpec, read_spec
+from kvxray_backend.routes.bodies import read_body
 from kvxray_backend.routes.dependencies import BackendDep
 from kvxray_backend.routes.errors import ApiError
 
@@ -29,13 +30,8 @@ _BODY: Final[dict[str, Any]] = {
 
 async def get_spec(request: Request) -> ObserveSpec:
     """The engine that the body describes, as somebody on the page may. Raises `BadSpec`."""
-    pieces, num_bytes = [], 0
-    async for piece in request.stream():
-        num_bytes += len(piece)
-        if num_bytes > MAX_BODY_BYTES:
-            raise ApiError(413, f"An engine is described in at most {MAX_BODY_BYTES >> 10} KiB.")
-        pieces.append(piece)
-    spec = read_spec(read_plain(b"".join(pieces), ".json"))
+    too_long = f"An engine is described in at most {MAX_BODY_BYTES >> 10} KiB."
+    spec = read_spec(read_plain(await read_body(request, MAX_BODY_BYTES, too_long), ".json"))
     check_origin(spec, "page")
     return spec
 

@@ -12,10 +12,11 @@ from kvxray_backend.alert_types import MuteView
 from kvxray_backend.delivery.mute_desk import mute_view
 from kvxray_backend.moments import Moment
 from kvxray_backend.quantities import parse_age
+from kvxray_backend.routes.bodies import BoundedRoute
 from kvxray_backend.routes.dependencies import BackendDep
 from kvxray_backend.routes.errors import ApiError
 
-router = APIRouter(tags=["alerts"])
+router = APIRouter(tags=["alerts"], route_class=BoundedRoute)
 
 MAX_NOTE: Final = 500
 MAX_NAME: Final = 200

@@ -17,10 +17,11 @@ from kvxray_backend.alerts.served import served_by_engines
 from kvxray_backend.alerts.trial import TooMuch
 from kvxray_backend.alerts.trial_desk import Busy, when_ns
 from kvxray_backend.backend import Backend
+from kvxray_backend.routes.bodies import BoundedRoute
 from kvxray_backend.routes.dependencies import BackendDep
 from kvxray_backend.routes.errors import ApiError
 
-router = APIRouter(tags=["rules"])
+router = APIRouter(tags=["rules"], route_class=BoundedRoute)
 
 MAX_TEXT: Final = 64 << 10
 RuleName = Annotated[str, Path(max_length=64, description="Name of the rule.")]
