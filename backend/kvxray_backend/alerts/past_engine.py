@@ -17,12 +17,14 @@ from kvxray_backend.signal_history import Timed
 
 BEGAN_ANEW: Final = ("counter_reset", "engine_restart", "restart")
 _NS: Final = 1_000_000_000
+_LAST_NS: Final = 2**63 - 1
 
 
 @dataclass(slots=True)
 class PastEngine:
     """told: what its metrics told. findings: all of that time, whatever became of them. spans: from when to when (wall
-    ns) its events were followed: outside of them, and where no metrics were read, nobody looked for anything.
+    ns) its events were followed: outside of them, where no metrics were read and nothing was open, nobody looked for
+    anything.
     """
 
     name: str
@@ -35,11 +37,14 @@ class PastEngine:
     _evidence: Evidence | None = None
     _begins: list[int] = field(default_factory=list)
     _signals: frozenset[str] = frozenset()
+    _looked: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._evidence = Evidence(self.told)
         self.findings = sorted(self.findings, key=lambda one: one.time_ns)
         self._begins = [one.time_ns for one in self.findings]
+        # What was open was seen, also where the engine's clock tells of times before we followed it.
+        self._looked = _joined([*self.spans, *((one.time_ns, one.ended_ns or _LAST_NS) for one in self.findings)])
         self._signals = frozenset(name for one in self.told for name, _ in one.stretch.told)
 
     def moments(self) -> Iterable[int]:
@@ -61,7 +66,8 @@ class PastEngine:
         )  # fmt: skip
 
     def _was_looked_at(self, t_ns: int) -> bool:
-        return any(begin <= t_ns <= end for begin, end in self.spans)
+        at = bisect_right(self._looked, t_ns, key=lambda span: span[0]) - 1
+        return at >= 0 and t_ns <= self._looked[at][1]
 
     def _found(self, t_ns: int) -> list[Finding]:
         """What was open then, and what was over and had begun in the hour before."""
@@ -89,3 +95,14 @@ def _as_it_was(finding: Finding, t_ns: int) -> Finding:
     if finding.ended_ns is None or finding.ended_ns <= t_ns:
         return finding
     return finding.model_copy(update={"state": "open", "ended_ns": None})
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """In order, none of which meets another."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((begin, end))
+    return joined

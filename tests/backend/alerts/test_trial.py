@@ -68,6 +68,19 @@ def days():
     return [metrics, blocks]
 
 
+def test_what_was_open_was_seen_though_the_engines_clock_is_not_ours():
+    """It is 15 minutes behind, and we have followed it for one."""
+    span = ((T0_S + 3_540) * NS, (T0_S + 3_600) * NS)
+    leaks = [finding(2_700, None), finding(100, 400, 2)]
+    engine = PastEngine("b", frozenset(("blocks",)), (), leaks, [span])
+    leaking = rule(Found(("leak",)), served_by=("blocks",))
+    trial = tried(leaking, [engine], T0_S * NS, (T0_S + 3_600) * NS)
+    fired = sorted(one.fired_ns // NS - T0_S for one in trial.fired.values())
+    assert fired == [100, 2_700]
+    known = [engine.at((T0_S + second) * NS).evidence.findings is not None for second in (50, 100, 400, 500, 2_700)]
+    assert known == [False, True, True, False, True]
+
+
 def _as_told_by_then(engine, t_ns):
     """As a watch has it, which knows nothing of what comes later."""
     end = bisect_right(engine.told, t_ns / NS, key=lambda one: one.at_s)
