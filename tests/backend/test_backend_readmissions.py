@@ -102,7 +102,7 @@ def test_the_same_hash_on_two_media_is_two_blocks() -> None:
     assert engine.finding(3) is None
 
 
-def test_it_is_a_warning_where_every_tenth_eviction_is_regretted_and_else_information() -> None:
+def test_it_is_a_warning_where_three_of_ten_evictions_are_regretted_and_else_information() -> None:
     engine = Engine()
     others = range(10, 60)
     engine.tell(0, store(1), *(store(one) for one in others))

@@ -47,12 +47,14 @@ class HealthyWorkload(ABC):
 
 
 class Agents(HealthyWorkload):
-    """Those of the demo: they share a prompt, talk in turns, think, and are sometimes cancelled."""
+    """Those of the demo: they share a prompt, talk in turns, think, and are sometimes cancelled. In a pool four times
+    that of the demo, which is so small on purpose that half of what is evicted is computed again.
+    """
 
     def __init__(self, seed: int) -> None:
         self._clock, tokenizer = VirtualClock(), ByteTokenizer()
         model = NullModel(
-            641, vocab_size=272, max_model_len=2048, eos_token_ids=tokenizer.eos_token_ids, clock=self._clock,
+            2561, vocab_size=272, max_model_len=2048, eos_token_ids=tokenizer.eos_token_ids, clock=self._clock,
             step_ns=STEP_NS, token_ns=10_000,
         )  # fmt: skip
         recorder = Recorder(self._clock)

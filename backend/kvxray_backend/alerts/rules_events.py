@@ -119,7 +119,7 @@ BLOCKS: Final[tuple[Rule, ...]] = (
     Rule(
         "EvictionRegret",
         "warning",
-        Found(("thrash",)),
+        Found(("thrash",), least="warning"),
         for_s=10 * MINUTE,
         keep_firing_s=5 * MINUTE,
         served_by=("events", "blocks"),
@@ -129,7 +129,8 @@ BLOCKS: Final[tuple[Rule, ...]] = (
             "Make more room, or send the sessions that share a beginning to one engine.",
             "Admit fewer requests at once: a long one in between pushes out what the next one needs.",
         ),
-        trap="Evictions alone are the work of a full cache: most of what goes is never asked for again.",
+        trap="Evictions alone are the work of a full cache: most of what goes is never asked for again. Under load it "
+        "also throws away too early now and then; three of ten evictions for nothing is what does not pay.",
     ),
     Rule(
         "RequestNeverGetsOn",

@@ -24,8 +24,8 @@ WINDOW_NS: Final = 60_000_000_000
 THRASH_FROM: Final = 2
 MAX_KEPT: Final = 1 << 18
 """Returns of the window that are looked at: the latest."""
-WORTH_A_WARNING: Final = 0.1
-"""Returns an eviction. Below it something was thrown away too early now and then; above it every tenth eviction was
+WORTH_A_WARNING: Final = 0.3
+"""Returns an eviction. Below it something was thrown away too early now and then; above it three of ten evictions were
 for nothing.
 """
 _SAMPLE_NS: Final = 1_000_000_000

@@ -63,6 +63,7 @@ SILENT = [
     ("PinNeverReleased", finding("stuck_pin", ended_after_s=0), 600),
     ("StaleHash", finding("audit", "critical"), 60),
     ("EvictionRegret", finding("thrash"), 570),
+    ("EvictionRegret", finding("thrash", "info"), 1_200),
     ("RequestNeverGetsOn", finding("preemption_loop", ended_after_s=0), 60),
     ("AdmissionStuck", finding("leak"), 60),
     ("EventsDropped", finding("gap"), 600),
