@@ -37,7 +37,7 @@ NO_SHARERS: Final = Sharers([], np.zeros(0, np.uint32), np.zeros(0, np.int64))
 
 def sharers_of_blocks(blocks: U4, holders: U4) -> Sharers:
     """blocks, holders: one entry a hold, sorted by block and then by holder."""
-    blocks, holders = _of_several(blocks, holders)
+    blocks, holders = held_by_several(blocks, holders)
     if not len(blocks):
         return NO_SHARERS
     firsts = np.flatnonzero(np.append(True, blocks[1:] != blocks[:-1]))
@@ -55,7 +55,7 @@ def sharers_of_blocks(blocks: U4, holders: U4) -> Sharers:
     return Sharers(sets, blocks[firsts][of_set >= 0], of_set[of_set >= 0])
 
 
-def _of_several(blocks: U4, holders: U4) -> tuple[U4, U4]:
+def held_by_several(blocks: U4, holders: U4) -> tuple[U4, U4]:
     """The holds on blocks that more than one holds, each holder of a block once."""
     same_block = blocks[1:] == blocks[:-1]
     again = 1 + np.flatnonzero(same_block & (holders[1:] == holders[:-1]))

@@ -208,10 +208,11 @@ BLOCKS: Final[tuple[Rule, ...]] = (
     Rule(
         "CrossTenantHit",
         "critical",
-        Found(("hash_namespace_collision",), within_s=15 * MINUTE),
+        Found(("hash_namespace_collision", "cross_tenant_prefix"), within_s=15 * MINUTE),
         for_s=0,
-        served_by=("events",),
-        sentence="One hash was stored under two salts, adapters or parents: a request may read what is another's.",
+        served_by=("events", "blocks"),
+        sentence="One hash was stored under two salts, adapters or parents, or requests of two salts hold one block: a "
+        "request may read what is another's.",
         do=(
             "Ask whether salts are meant to part tenants here (`cache_salt`): then this must not be.",
             "Use a hash that cannot be made to collide (`--prefix-caching-hash-algo sha256`).",

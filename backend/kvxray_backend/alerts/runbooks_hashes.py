@@ -51,7 +51,8 @@ HASH_RUNBOOKS: Final[Mapping[str, Runbook]] = {
         meaning="What one tenant computed can be found by another. With salts promised, that is a leak of prompts "
         "between tenants: by timing, or by content where hashes collide.",
         confirm=(
-            "The finding names the hash and both salts, adapters or parents, as digests.",
+            "The finding names the hash and both salts, adapters or parents, as digests; of an engine that tells of "
+            "blocks it names salts, blocks and the requests that held them at once.",
             "Live, **Cached prefixes**: the marked block, and the prompts that go on from it.",
             "Ask the gateway whose requests came at that moment: kvxray keeps no prompts.",
         ),

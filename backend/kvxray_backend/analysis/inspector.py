@@ -18,6 +18,7 @@ from kvxray_engine.stream.schema import NO_ORDINAL, Totals
 
 from kvxray_backend.analysis.admission import stuck_finding
 from kvxray_backend.analysis.block_thrash import block_thrash_finding
+from kvxray_backend.analysis.cross_tenants import cross_tenant_finding
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.findings_book import FindingsBook
 from kvxray_backend.analysis.leaks import find_leaks, holder_of, name_of
@@ -48,6 +49,7 @@ MAX_FAULTS_TOLD: Final = 100
 _OF_AN_EPOCH: Final = (
     "leak",
     "stuck_pin",
+    "cross_tenant_prefix",
     "gap",
     "no_snapshot",
     "audit",
@@ -173,6 +175,7 @@ class Inspector:
         with self._live.lock:
             self._look_for_leaks()
             self._look_at_pins()
+            self._look_at_tenants()
             self._look_at_requests()
             self._look_for_thrash()
             if now_ns - self._audited_ns >= AUDIT_EVERY_NS:
@@ -203,6 +206,15 @@ class Inspector:
         pins, size = find_stuck_pins(block_map, self._live.engine_time), block_map.descriptor.bytes_per_block
         found = [pin.finding(place, self._live.engine_time.t_ns, size) for pin in pins]
         self._book.reconcile("stuck_pin", found, place.t_ns, is_all=block_map.holders_known)
+
+    def _look_at_tenants(self) -> None:
+        block_map, place = self._live.block_map, self._place()
+        if block_map is None:
+            return
+        found = cross_tenant_finding(place, block_map)
+        self._book.reconcile(
+            "cross_tenant_prefix", [found] if found else [], place.t_ns, is_all=block_map.holders_known
+        )
 
     def _look_at_requests(self) -> None:
         block_map, place = self._live.block_map, self._place()
