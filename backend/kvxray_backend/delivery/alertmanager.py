@@ -72,7 +72,8 @@ def _alert(message: Message, now_ns: int) -> dict[str, Any]:
             "kvxray_alert": alert.id,
         },
         "generatorURL": message.link,
-        "startsAt": _time(alert.fired_ns),
+        # Where the clock was set back it began now: what ends before it begins would be refused.
+        "startsAt": _time(min(alert.fired_ns, now_ns)),
         # An end that lies ahead would be one that is expected.
         "endsAt": _time(min(ends_ns, now_ns) if is_over else ends_ns),
     }

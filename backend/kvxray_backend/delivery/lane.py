@@ -46,6 +46,9 @@ class Lane:
         self._chance = chance
         self._waiting: dict[str, Notice] = {}
         self._stored_by_ns: dict[str, int] = {}
+        # Left to the database and not stored there yet; and whether one was, or became so, since it was read last.
+        self._left: set[str] = set()
+        self._has_left = False
         self._begun: tuple[str, ...] = ()
         # Deliveries of which a try may have arrived: later tries that surely did not change nothing about that.
         self._doubtful: set[str] = set()
@@ -60,7 +63,9 @@ class Lane:
     def put(self, notice: Notice, stored_by_ns: int = 0) -> bool:
         """False: it is full. stored_by_ns: it goes when it is `stored`, or then."""
         if self.is_full or len(self._waiting) >= MAX_WAITING:
-            self.is_full = True
+            self.is_full = self._has_left = True
+            if stored_by_ns:
+                self._left.add(notice.row.id)
             return False
         if notice.row.id not in self._waiting and notice.row.waits:
             self._waiting[notice.row.id] = notice
@@ -68,8 +73,13 @@ class Lane:
                 self._stored_by_ns[notice.row.id] = stored_by_ns
         return True
 
-    def put_stored(self, notices: Iterable[Notice]) -> None:
+    def begin_reading(self) -> None:
+        """What is left to the database from now on may not be among what is read."""
+        self._has_left = False
+
+    def put_stored(self, notices: Iterable[Notice], *, has_more: bool = False) -> None:
         """What was read from the database takes its place before what came since."""
+        self.is_full = has_more or self._has_left or bool(self._left)
         known = self._waiting
         notices = list(notices)
         self._doubtful.update(one.row.delivery for one in notices if one.row.delivery)
@@ -79,6 +89,9 @@ class Lane:
     def stored(self, ids: Iterable[str]) -> None:
         for name in ids:
             self._stored_by_ns.pop(name, None)
+            if name in self._left:
+                self._left.discard(name)
+                self._has_left = True
 
     def rows_of(self, alert_id: str) -> list[Notification]:
         return [notice.row for notice in self._waiting.values() if notice.row.alert_id == alert_id]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -22,7 +22,7 @@ from kvxray_backend.delivery.lane import MAX_TOGETHER, MAX_WAITING
 from kvxray_backend.delivery.lanes import Lanes
 from kvxray_backend.delivery.message import MessageMaker
 from kvxray_backend.delivery.notice import Notice
-from kvxray_backend.delivery.outcome import Accepted, Outcome, Refused
+from kvxray_backend.delivery.outcome import Accepted, Failed, Outcome, Refused
 from kvxray_backend.delivery.senders import Sender
 from kvxray_backend.delivery.stored_notices import read_notices
 from kvxray_backend.delivery.target import Target
@@ -66,9 +66,17 @@ class LaneLoop:
         while not stop.is_set():
             # Before looking: what comes from now on is looked at again.
             self.wake.clear()
-            has_sent = await self._turn(http)
+            has_sent = await self._sound_turn(http)
             if not has_sent:
                 await self._pause()
+
+    async def _sound_turn(self, http: httpx2.AsyncClient) -> bool:
+        try:
+            return await self._turn(http)
+        # A mistake of ours must not end all delivery.
+        except Exception:
+            logger.exception("%s could not be told of alerts", self.target.name)
+            return False
 
     async def _turn(self, http: httpx2.AsyncClient) -> bool:
         """Whether anything went out."""
@@ -110,17 +118,29 @@ class LaneLoop:
         self._told_ns = self._clock.wall_ns()
         alerts = self._lanes.all_firing()
         for at in range(0, len(alerts), MAX_TOGETHER):
-            part = [self._messages.of_alert(alert.id, "fired", alert) for alert in alerts[at : at + MAX_TOGETHER]]
-            outcome = await self._sender.send(http, part, "")
-            self._lanes.note(self.target.name, outcome, self._clock.wall_ns())
-            if not isinstance(outcome, Accepted):
+            outcome = await self._send_again(http, alerts[at : at + MAX_TOGETHER])
+            if isinstance(outcome, Failed):
                 # As soon as it may be tried again.
                 self._told_ns = 0
-                self._log(outcome)
                 return
+
+    async def _send_again(self, http: httpx2.AsyncClient, alerts: Sequence[Alert]) -> Outcome:
+        """Where one of them spoils it for the others, each alone."""
+        messages = [self._messages.of_alert(alert.id, "fired", alert) for alert in alerts]
+        outcome = await self._sender.send(http, messages, "")
+        if isinstance(outcome, Refused) and len(alerts) > 1:
+            for alert in alerts:
+                outcome = await self._send_again(http, [alert])
+                if isinstance(outcome, Failed):
+                    break
+            return outcome
+        self._lanes.note(self.target.name, outcome, self._clock.wall_ns())
+        self._log(outcome)
+        return outcome
 
     async def _read_stored(self) -> None:
         name = self.target.name
+        self._lanes.begin_reading(name)
         try:
             notices, lost, has_more = await asyncio.to_thread(read_notices, self._database, [name], MAX_WAITING)
         except SQLAlchemyError as error:

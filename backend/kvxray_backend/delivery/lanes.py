@@ -45,9 +45,13 @@ class Lanes:
     def put_stored(self, name: str, notices: Sequence[Notice], *, has_more: bool) -> None:
         """What one target was to be told before a restart, or while its lane was full."""
         with self._lock:
-            lane = self._lanes[name]
-            lane.put_stored(notices)
-            lane.is_full = has_more
+            settled = {row.id for row in self._unsaved[name].values() if not row.waits}
+            due = [notice for notice in notices if notice.row.id not in settled]
+            self._lanes[name].put_stored(due, has_more=has_more)
+
+    def begin_reading(self, name: str) -> None:
+        with self._lock:
+            self._lanes[name].begin_reading()
 
     def wants_stored(self, name: str) -> bool:
         with self._lock:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -40,6 +41,7 @@ class Receiver:
         self.came: list[Came] = []
         self.replies: list[Reply] = []
         self.always: Reply | None = None
+        self.refuses: Callable[[Came], bool] = lambda came: False
         self.port = port
         self.over = threading.Event()
         self._server: ThreadingHTTPServer | None = None
@@ -69,6 +71,8 @@ class Receiver:
 
     def take(self, came: Came) -> Reply:
         self.came.append(came)
+        if self.refuses(came):
+            return Reply(400)
         if self.always is not None:
             return self.always
         return self.replies.pop(0) if self.replies else Reply()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 import urllib.request
 
 import pytest
 from kvxray_backend.alerts.alert import AlertMoment
 
 from tests.backend.delivery.alertmanager_server import Alertmanager
-from tests.backend.delivery.sent_alerts import made_alert
+from tests.backend.delivery.sent_alerts import SECOND_NS, made_alert
 from tests.backend.served import until
 from tests.debian_program import debian_program
 
@@ -148,3 +149,28 @@ def test_names_that_no_label_may_have_do_not_keep_an_alert_away(alertmanager, se
     assert there["labels"]["lines"] == "a b"
     assert "source" not in there["labels"]
     assert there["generatorURL"].endswith("alerts?id=alert-1")
+
+
+def test_after_the_clock_was_set_back_an_alert_still_arrives_and_resolves(alertmanager, sending, quick):
+    ahead_ns = time.time_ns() + 3600 * SECOND_NS
+    one = sending(alertmanagers=alertmanager.url)
+    alert = made_alert(fired_ns=ahead_ns, began_ns=ahead_ns)
+    one.fire(alert)
+    until(lambda: LEAK in alertmanager.alerts())
+    one.end(alert)
+    until(lambda: one.delivery.targets()[0].waiting == 0)
+    assert one.delivery.counts() == {one.delivery.targets()[0].name: (2, 0)}
+    assert LEAK not in alertmanager.alerts()
+
+
+def test_one_alert_that_is_refused_keeps_none_of_the_others_from_being_told_again(receiver, sending, quick):
+    """As Alertmanager does it: one that it cannot take, and it answers 400."""
+    receiver.refuses = lambda came: came.path.endswith("/alerts") and b"engine-bad" in came.body
+    one = sending(alertmanagers=receiver.url, told_again_s=0.3)
+    alerts = [made_alert(f"alert-{n}", engine=f"engine-{n}") for n in range(60)]
+    one.fire(made_alert("bad", engine="engine-bad"), *alerts)
+    until(lambda: one.delivery.targets()[0].waiting == 0)
+    receiver.came.clear()
+    wanted = {alert.engine for alert in alerts}
+    until(lambda: wanted <= {one["labels"]["engine"] for came in list(receiver.came) if not receiver.refuses(came)
+                             for one in (came.json if came.body else [])})  # fmt: skip

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kvxray_backend.delivery import own_template
 from kvxray_backend.delivery.message import Message
 from kvxray_backend.delivery.own_template import BadTemplate, OwnTemplate
 from kvxray_backend.delivery.sample import SAMPLES
@@ -56,6 +58,8 @@ def test_no_value_ends_the_text_that_it_stands_in(one, other):
         ("[{% for one in notifications %}{{ one.id | tojson }}{% endfor %}]", "it does not give JSON"),
         ('{"a": "{{ notifications[0].alert.findings[0].sentence }}"}', "has no element 0"),
         ("{% include '/etc/passwd' %}", "no loader"),
+        ("{{ '{0:999999999}'.format(1) }}", "unsafe"),
+        ("{{ [1] | slice(999999999) | list | tojson }}", "slice"),
     ],
 )
 def test_a_template_that_does_not_work_stops_the_start_with_one_sentence(text, why, tmp_path, receiver, sending):
@@ -84,6 +88,21 @@ def test_what_becomes_too_long_is_refused():
     template = OwnTemplate("[{% for i in range(9000) %}{{ text | tojson }},{% endfor %}1]")
     with pytest.raises(BadTemplate, match="more than 1 MiB"):
         template.body({"text": "x" * 1000})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{% macro twice(n) %}{% if n %}{{ twice(n - 1) }}{{ twice(n - 1) }}{% endif %}{% endmacro %}{{ twice(60) }}",
+        "{% for one in notifications[0] %}" * 15 + "{% endfor %}" * 15 + "1",
+    ],
+)
+def test_one_that_would_never_end_is_broken_off(text, monkeypatch):
+    monkeypatch.setattr(own_template, "MAX_SECONDS", 0.2)
+    before = sys.gettrace()
+    with pytest.raises(BadTemplate, match="longer than"):
+        OwnTemplate(text).body(whole_body(SAMPLES, "post-1"))
+    assert sys.gettrace() is before
 
 
 def test_the_template_of_the_docs_works(quick, tmp_path, receiver, sending):
