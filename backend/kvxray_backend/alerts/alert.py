@@ -13,6 +13,8 @@ from kvxray_backend.moments import Point, iso_time, iso_time_or_none
 
 MAX_FINDINGS = 20
 """Of thousands of leaks the first few are kept; `num_findings` counts them all."""
+MAX_SUBJECTS = 1_000
+"""Blocks, requests, hashes and sources of all its findings together."""
 
 
 class AlertMoment(BaseModel):
@@ -63,7 +65,9 @@ class Alert(BaseModel):
     moment: AlertMoment = Field(description="When it fired, where replay shows it.")
     sentence: str = Field(description="What is wrong: the rule's sentence.")
     culprit: str = Field(default="", description="Who or what is to blame, one sentence; empty: the rule knows nobody.")
-    findings: tuple[Finding, ...] = Field(default=(), description="The first of those that made it fire.")
+    findings: tuple[Finding, ...] = Field(
+        default=(), description="The first of those that made it fire, with a thousand subjects in all."
+    )
     num_findings: int = Field(default=0, description="How many findings made it fire.")
     numbers: tuple[AlertNumber, ...] = Field(default=(), description="What its conditions compared when it fired.")
     over_because: str = Field(

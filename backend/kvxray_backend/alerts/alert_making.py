@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from kvxray_backend.alerts import rule_words
-from kvxray_backend.alerts.alert import MAX_FINDINGS, Alert, AlertNumber
+from kvxray_backend.alerts.alert import MAX_FINDINGS, MAX_SUBJECTS, Alert, AlertNumber
 from kvxray_backend.alerts.evaluation import Look
 from kvxray_backend.alerts.expression import All, Any, Compare, Condition, Found
 from kvxray_backend.alerts.rule import Rule
 from kvxray_backend.alerts.watched import Subject
-from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.analysis.finding import Finding, Subjects
 
 _GRAVEST_FIRST = ("critical", "warning", "info")
 
@@ -52,7 +52,7 @@ def made(id: str, rule: Rule, subject: Subject, on: Grounds, began_ns: int, fire
         moment=subject.moment(gravest),
         sentence=rule.sentence,
         culprit=gravest.sentence if gravest is not None else "",
-        findings=on.findings[:MAX_FINDINGS],
+        findings=told(on.findings[:MAX_FINDINGS]),
         num_findings=len(on.findings),
         numbers=on.numbers,
     )
@@ -64,7 +64,22 @@ def gone_on(alert: Alert, on: Grounds) -> Alert:
     listed, num = merged[:MAX_FINDINGS], max(alert.num_findings, len(on.findings), len(merged))
     if [one.id for one in listed] == [one.id for one in alert.findings] and num == alert.num_findings:
         return alert
-    return alert.model_copy(update={"findings": listed, "num_findings": num, "culprit": listed[0].sentence})
+    return alert.model_copy(update={"findings": told(listed), "num_findings": num, "culprit": listed[0].sentence})
+
+
+def told(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """With `MAX_SUBJECTS` subjects in all, those of the first findings first: an alert is sent, and listed with others;
+    the numbers of each finding count them all, and the finding itself has them.
+    """
+    cut, left = list[Finding](), MAX_SUBJECTS
+    for one in findings:
+        subjects = dict[str, tuple[int | str, ...]]()
+        for name in type(one.subjects).model_fields:
+            subjects[name] = getattr(one.subjects, name)[:left]
+            left -= len(subjects[name])
+        kept = Subjects.model_validate(subjects)
+        cut.append(one if kept == one.subjects else one.model_copy(update={"subjects": kept}))
+    return tuple(cut)
 
 
 def over(alert: Alert, ended_ns: int, because: str = "") -> Alert:

@@ -49,7 +49,7 @@ class RuleBook:
         self._lock = threading.RLock()
         self._decided: dict[str, RuleRow] = {}
         self._of_page: dict[str, Rule] = {}
-        self._page_problems: list[str] = []
+        self._page_problems: dict[str, str] = {}
         self._known: dict[str, KnownRule] = {}
         self._file_problems: list[str] = []
         self._put_together()
@@ -70,18 +70,24 @@ class RuleBook:
         rows = kept_rules(self._database)
         with self._lock:
             self._decided = {row.name: row for row in rows}
-            self._of_page, self._page_problems = {}, []
+            self._of_page, self._page_problems = {}, {}
             for row in rows:
                 if row.text is not None:
                     self._take(row.name, row.text)
             self._put_together()
 
     def look(self) -> None:
-        """Takes files anew that changed; one that is broken stays as it was."""
-        with self._lock:
+        """Takes files anew that changed; one that is broken stays as it was. Waits for nobody: while the database is
+        slow to keep what somebody decides, the watch goes on.
+        """
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             changed = [file for file in self._files if file.look()]
             if changed:
                 self._put_together()
+        finally:
+            self._lock.release()
 
     @property
     def all(self) -> dict[str, KnownRule]:
@@ -94,7 +100,7 @@ class RuleBook:
 
     @property
     def problems(self) -> list[str]:
-        return [*self._file_problems, *self._page_problems]
+        return [*self._file_problems, *self._page_problems.values()]
 
     def switch(self, name: str, *, is_on: bool) -> bool:
         """False: there is no such rule. Durable when this returns."""
@@ -102,7 +108,7 @@ class RuleBook:
             known = self._known.get(name)
             if known is None:
                 return False
-            self._keep(name, is_on, known.text if known.origin == "page" else None)
+            self._decide(self._stored(name, is_on, known.text if known.origin == "page" else None))
             return True
 
     def add(self, text: str, *, is_on: bool = True) -> list[str]:
@@ -120,8 +126,9 @@ class RuleBook:
             if len({*self._of_page, *(rule.name for rule in rules)}) > MAX_PAGE_RULES:
                 raise NotHere(f"There are {MAX_PAGE_RULES} rules of the page already; remove some first.")
             for rule in rules:
+                row = self._stored(rule.name, is_on, text_of(text, rule.name) if len(rules) > 1 else text)
                 self._of_page[rule.name] = rule
-                self._keep(rule.name, is_on, text_of(text, rule.name) if len(rules) > 1 else text)
+                self._decide(row)
         return [rule.name for rule in rules]
 
     def remove(self, name: str) -> bool:
@@ -133,14 +140,20 @@ class RuleBook:
                 raise NotHere(f"{name} is {where}: switch it off instead.")
             is_gone = forget_rule(self._database, name)
             self._decided.pop(name, None)
+            self._page_problems.pop(name, None)
             is_known = self._of_page.pop(name, None) is not None
             self._put_together()
             return is_gone or is_known
 
-    def _keep(self, name: str, is_on: bool, text: str | None) -> None:
+    def _stored(self, name: str, is_on: bool, text: str | None) -> RuleRow:
+        """Before anything here changes: what the database refuses is not so."""
         row = RuleRow(name, is_on, text, self._clock.wall_ns())
         keep_rule(self._database, row)
-        self._decided[name] = row
+        return row
+
+    def _decide(self, row: RuleRow) -> None:
+        self._decided[row.name] = row
+        self._page_problems.pop(row.name, None)
         self._put_together()
 
     def _take(self, name: str, text: str) -> None:
@@ -148,7 +161,7 @@ class RuleBook:
             found = {rule.name: rule for rule in rules_in(text.encode())}
             self._of_page[name] = found[name]
         except (UserError, KeyError) as error:
-            self._page_problems.append(f"The rule {name}, written on the page, cannot be read: {error}")
+            self._page_problems[name] = f"The rule {name}, written on the page, cannot be read: {error}"
 
     def _put_together(self) -> None:
         known = {name: self._made(rule, "built-in") for name, rule in RULES.items()}

@@ -82,7 +82,10 @@ def when_ns(text: str, now_ns: int) -> int:
         age_s = None
     if age_s is not None:
         return now_ns - age_s * 1_000_000_000
-    moment = Moment.parse(text)
-    if moment.t_ns is None:
+    try:
+        t_ns = Moment.parse(text).t_ns
+    except UserError:
+        t_ns = None
+    if t_ns is None:
         raise UserError(f"Write a time as now, 7d, or an ISO-8601 time, not {text[:40]!r}.")
-    return moment.t_ns
+    return t_ns

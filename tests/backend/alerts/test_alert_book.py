@@ -7,14 +7,15 @@ from itertools import count
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kvxray_backend.alerts.alert import MAX_FINDINGS, AlertMoment
+from kvxray_backend.alerts.alert import MAX_FINDINGS, MAX_SUBJECTS, AlertMoment
 from kvxray_backend.alerts.alert_book import EXPECTED_S, GONE_AFTER_S, NOT_WATCHED, RULE_OFF, AlertBook, Now
+from kvxray_backend.alerts.alert_rows import alert_row
 from kvxray_backend.alerts.evidence import Evidence
 from kvxray_backend.alerts.expression import Found
 from kvxray_backend.alerts.rule import Rule
 from kvxray_backend.alerts.steady_time import SETTLE_S, SteadyTime
 from kvxray_backend.alerts.watched import Watched
-from kvxray_backend.analysis.finding import Finding
+from kvxray_backend.analysis.finding import Finding, Subjects
 
 T0 = 1_800_000_000
 
@@ -77,6 +78,20 @@ def test_what_is_found_later_is_evidence_of_the_same_alert_and_what_made_it_fire
     assert look(book, 10, engine(findings=[finding(2, at_s=T0 + 4)])) == []
     [(_, many)] = look(book, 15, engine(findings=[finding(n, at_s=T0 + n) for n in range(60)]))
     assert (len(many.findings), many.num_findings) == (MAX_FINDINGS, 60)
+
+
+def test_of_three_thousand_leaks_of_a_thousand_hashes_each_an_alert_stays_small():
+    hashes = Subjects(requests=("culprit",), hashes=tuple(f"{number:064x}" for number in range(1_000)))
+    leaks = [finding(number).model_copy(update={"subjects": hashes}) for number in range(3_000)]
+    book = a_book()
+    [(_, fired)] = look(book, 0, engine(findings=leaks[:1]))
+    [(_, changed)] = look(book, 5, engine(findings=leaks))
+    for alert, num in ((fired, 1), (changed, 3_000)):
+        assert alert.num_findings == num
+        told = [one.subjects for one in alert.findings]
+        assert sum(len(one.requests) + len(one.hashes) for one in told) == MAX_SUBJECTS
+        assert (told[0].requests, len(told[0].hashes)) == (("culprit",), MAX_SUBJECTS - 1)
+        assert len(alert_row(alert).evidence) < 100_000
 
 
 def test_nobody_knowing_does_not_end_it_and_knowing_does():

@@ -23,6 +23,7 @@ from kvxray_backend.metrics.minute import Counted, Stood, Stretch
 from kvxray_backend.metrics.minute_packing import pack
 from kvxray_backend.signal_history import Timed
 from kvxray_backend.stored_findings import row_of
+from kvxray_engine.errors import UserError
 from kvxray_storage.database import open_database
 from kvxray_storage.event_log import EventLog
 from kvxray_storage.signal_minutes import SignalMinute, store_minutes
@@ -172,3 +173,9 @@ def test_the_command_tells_what_the_log_holds_beside_a_server_that_writes(tmp_pa
         assert cli.main(["alerts", "test", "--own", str(own), "--json", *stretch]) == 0
         assert json.loads(capsys.readouterr().out)[0]["num_fired"] == 1
         assert cli.main(["alerts", "test", "--rule", "NoSuchRule", *stretch]) == 2
+
+
+@pytest.mark.parametrize("text", ["", "live", "1.5", "0s", "-5m", "none", "9" * 80, "2026-12-01T10:00:00+99:99"])
+def test_what_is_no_time_is_refused_with_the_ways_to_write_one(text):
+    with pytest.raises(UserError, match="Write a time as now, 7d, or an ISO-8601 time"):
+        when_ns(text, T0_S * NS)
