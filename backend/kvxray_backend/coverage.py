@@ -56,7 +56,7 @@ class CoverageCount(Answer):
     not_observable: int = Field(description="Panels of which nothing can be known.")
 
 
-SPOILS_OF_BLOCKS: Final = frozenset({"gap", "no_snapshot", "stale", "audit"})
+SPOILS_OF_BLOCKS: Final = frozenset({"gap", "no_snapshot", "stale", "audit", "ref_mismatch"})
 Told = tuple[Certainty, str]
 _WITHOUT_METRICS: Final = {
     "none": "and no metrics are read: give the address of its metrics page",

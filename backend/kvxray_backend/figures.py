@@ -29,7 +29,7 @@ from kvxray_backend.moments import Point
 from kvxray_backend.windows import HIT_WINDOW_NS, RATE_WINDOW_NS, EventWindows
 
 # Which kinds of open findings spoil which figures.
-SPOILS_BLOCKS: Final = frozenset({"audit", "stale"})
+SPOILS_BLOCKS: Final = frozenset({"audit", "ref_mismatch", "stale"})
 # The same while part of them, or who holds them, is unknown.
 SPOILS_UNKNOWN_BLOCKS: Final = SPOILS_BLOCKS | {"gap", "no_snapshot"}
 _SPOILS_EVENTS: Final = frozenset({"gap", "no_snapshot", "stale"})

@@ -164,6 +164,7 @@ REQUESTS = {"running", "waiting"}
         ("no_snapshot", EVENTS | REQUESTS),
         ("stale", BLOCKS | EVENTS | REQUESTS),
         ("audit", BLOCKS),
+        ("ref_mismatch", BLOCKS),
         ("leak", set()),
         ("storage", set()),
     ],

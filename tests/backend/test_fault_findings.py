@@ -16,6 +16,8 @@ from tests.backend.small_engine import SmallEngine
 PAGE = (Path(__file__).parents[2] / "docs" / "faults.md").read_text()
 ROWS = {cells[1].strip(" `"): cells for cells in (row.split("|") for row in PAGE.splitlines()) if len(cells) == 8}
 RATES = {"leak-on-abort": 1.0, "lost-messages": 0.2, "reordered-messages": 0.3, "duplicated-messages": 0.3}
+WHILE_HELD = {"ref-underflow": {"ref_mismatch"}}
+"""Over with the request that was robbed, which may be before anybody looks."""
 HARMLESS = {"reordered-messages", "duplicated-messages"}
 
 
@@ -58,7 +60,8 @@ def test_a_fault_is_found_as_what_is_documented(name: str, tmp_path: Path, monke
 
         def found() -> set[str]:
             kinds = {finding.kind for finding in (*rig.changes, *rig.live.findings)}
-            return kinds - {"stale"}  # silence is what leaps of the test's clock look like
+            # Silence is what leaps of the test's clock look like.
+            return kinds - {"stale"} - WHILE_HELD.get(name, set())
 
         rig.pump_until(lambda: documented(name) <= found())
         rig.let_time_pass(1)

@@ -49,11 +49,11 @@ FIGURE_NAMES: Final = tuple(dict.fromkeys((*FIGURES, *UNITS, *FROM_METRICS, *LIF
 FINDING_KINDS: Final = (
     "leak", "stuck_pin", "stale_hash", "cross_tenant_prefix", "preemption_loop", "admission_stuck", "thrash",
     "gap", "no_snapshot", "restart", "stale", "drops", "malformed", "audit", "ref_underflow", "double_free",
-    "storage", "seq_gap", "duplicate_batch", "late_batch", "engine_restart", "joined_midstream", "stale_stream",
-    "late_reset", "unknown_or_partial_event", "orphan_parent", "store_on_missing_parent", "duplicate_store",
-    "remove_unknown", "block_size_changed", "token_count_mismatch", "sparse_group", "hash_namespace_collision",
-    "resident_over_capacity", "unreachable_resident", "hash_seed_mismatch", "counter_reset", "metrics_contradiction",
-    "conservation_violation", "hit_rate_suspect", "config",
+    "ref_mismatch", "storage", "seq_gap", "duplicate_batch", "late_batch", "engine_restart", "joined_midstream",
+    "stale_stream", "late_reset", "unknown_or_partial_event", "orphan_parent", "store_on_missing_parent",
+    "duplicate_store", "remove_unknown", "block_size_changed", "token_count_mismatch", "sparse_group",
+    "hash_namespace_collision", "resident_over_capacity", "unreachable_resident", "hash_seed_mismatch",
+    "counter_reset", "metrics_contradiction", "conservation_violation", "hit_rate_suspect", "config",
 )  # fmt: skip
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}", re.ASCII)
 _RULE_FIELDS: Final = ("name", "severity", "for", "keep_firing", "sentence", "do", "when")

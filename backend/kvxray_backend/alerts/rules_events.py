@@ -164,11 +164,11 @@ BLOCKS: Final[tuple[Rule, ...]] = (
     Rule(
         "AuditResidual",
         "critical",
-        Found(("audit", "ref_underflow", "double_free"), within_s=15 * MINUTE),
+        Found(("audit", "ref_mismatch", "ref_underflow", "double_free"), within_s=15 * MINUTE),
         for_s=0,
         served_by=("blocks",),
-        sentence="The engine's bookkeeping of blocks does not add up: its own totals and its events differ, or a count "
-        "fell below zero.",
+        sentence="The engine's bookkeeping of blocks does not add up: its own totals and its events differ, "
+        "references and holders do, or a count fell below zero.",
         do=(
             "Export the stretch before it (`kvxray storage export`): the event that broke the law is in the finding.",
             "Treat answers since then as suspect: a block may have two owners.",

@@ -89,7 +89,8 @@ BLOCK_RUNBOOKS: Final[Mapping[str, Runbook]] = {
         meaning="What the engine counts and what its events add up to differ, a free block was freed, or a count fell "
         "below zero. From then on a block may be given to two requests.",
         confirm=(
-            "The finding says which law broke, at which event, and by how much.",
+            "The finding says which law broke, and at which event; or by how much what is counted differs, in which "
+            "direction, and what that means.",
             "The alert's link opens that moment; one event back (comma) shows the blocks before it.",
             "History, Events around it: the last release, the last allocation of that block.",
         ),

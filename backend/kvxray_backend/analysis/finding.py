@@ -35,13 +35,12 @@ class Finding(BaseModel):
     id: str = Field(description="Names the finding for good; `taints` of figures hold these.")
     kind: str = Field(
         description="leak, stuck_pin, stale_hash, cross_tenant_prefix, gap, no_snapshot, restart, stale, drops, "
-        "malformed, ref_underflow, double_free, audit, preemption_loop, admission_stuck or storage; of engines that "
-        "tell of hashes: seq_gap, "
-        "duplicate_batch, late_batch, engine_restart, joined_midstream, stale_stream, late_reset, "
-        "unknown_or_partial_event, orphan_parent, store_on_missing_parent, duplicate_store, remove_unknown, "
-        "block_size_changed, token_count_mismatch, sparse_group, hash_namespace_collision, resident_over_capacity, "
-        "unreachable_resident, thrash or hash_seed_mismatch; of metrics: counter_reset, metrics_contradiction, "
-        "conservation_violation, hit_rate_suspect or config."
+        "malformed, ref_underflow, double_free, audit, ref_mismatch, preemption_loop, admission_stuck or storage; of "
+        "engines that tell of hashes: seq_gap, duplicate_batch, late_batch, engine_restart, joined_midstream, "
+        "stale_stream, late_reset, unknown_or_partial_event, orphan_parent, store_on_missing_parent, duplicate_store, "
+        "remove_unknown, block_size_changed, token_count_mismatch, sparse_group, hash_namespace_collision, "
+        "resident_over_capacity, unreachable_resident, thrash or hash_seed_mismatch; of metrics: counter_reset, "
+        "metrics_contradiction, conservation_violation, hit_rate_suspect or config."
     )
     severity: Severity = Field(description="info, warning or critical.")
     source: str = Field(description="The source it was found in.")

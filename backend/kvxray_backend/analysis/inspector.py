@@ -18,6 +18,7 @@ from kvxray_engine.stream.schema import NO_ORDINAL, Totals
 
 from kvxray_backend.analysis.admission import stuck_finding
 from kvxray_backend.analysis.block_thrash import block_thrash_finding
+from kvxray_backend.analysis.conservation import audit_finding, can_add_up, ref_mismatch_finding
 from kvxray_backend.analysis.cross_tenants import cross_tenant_finding
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.findings_book import FindingsBook
@@ -26,7 +27,6 @@ from kvxray_backend.analysis.pins import find_stuck_pins
 from kvxray_backend.analysis.preemptions import PreemptionStreaks, loop_findings
 from kvxray_backend.analysis.stream_health import (
     Place,
-    audit_finding,
     drops_finding,
     fault_finding,
     gap_finding,
@@ -53,12 +53,13 @@ _OF_AN_EPOCH: Final = (
     "gap",
     "no_snapshot",
     "audit",
+    "ref_mismatch",
     "preemption_loop",
     "admission_stuck",
     "thrash",
 )
 # What a snapshot makes good.
-_UNTIL_EXACT: Final = ("gap", "no_snapshot", "audit")
+_UNTIL_EXACT: Final = ("gap", "no_snapshot", "audit", "ref_mismatch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,10 +243,14 @@ class Inspector:
         return "" if block_map is None or holder in (ANONYMOUS, NO_ORDINAL) else name_of(block_map, holder)
 
     def _audit(self) -> None:
-        block_map = self._live.block_map
-        if block_map is None or self._to_audit is None or block_map.next_wire_seq != self._to_audit[0] + 1:
+        """What was found stays while too much is unknown to find it again."""
+        block_map, place = self._live.block_map, self._place()
+        if block_map is None or not can_add_up(block_map):
             return
-        place = self._place()
+        mismatch = ref_mismatch_finding(place, block_map)
+        self._book.reconcile("ref_mismatch", [mismatch] if mismatch else [], place.t_ns)
+        if self._to_audit is None or block_map.next_wire_seq != self._to_audit[0] + 1:
+            return
         finding = audit_finding(place, block_map, self._to_audit[1])
         self._book.reconcile("audit", [finding] if finding else [], place.t_ns)
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-from kvxray_engine.stream.block_map import BlockMap, Fault
-from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, BlockState, Totals
+from kvxray_engine.stream.block_map import Fault
 
 from kvxray_backend.analysis.finding import Finding, Severity, Subjects
 from kvxray_backend.sources.sequencer import Gap
@@ -161,41 +159,6 @@ def fault_finding(place: Place, fault: Fault, who: str) -> Finding:
         time_ns=fault.t_ns,
         subjects=Subjects(blocks=(fault.block,), requests=(who,) if who else (), hashes=(digits,) if digits else ()),
     ).ended(fault.t_ns)
-
-
-def audit_finding(place: Place, block_map: BlockMap, totals: Totals) -> Finding | None:
-    """Whether the engine's own totals, told with the last message folded, agree with the fold; None when they do.
-
-    Nothing can be said while any block is unknown. Costs one pass over the blocks.
-    """
-    counts = block_map.counts()
-    if counts[BlockState.unknown] or not block_map.holders_known:
-        return None
-    free = counts[BlockState.empty] + counts[BlockState.free] + counts[BlockState.cached]
-    hashed = int(np.count_nonzero(block_map.hash_ordinal < UNKNOWN_U4))
-    known = block_map.ref < UNKNOWN_U4
-    null = block_map.descriptor.null_block
-    ref_sum = int(block_map.ref[known].sum()) - (int(block_map.ref[null]) if null >= 0 else 0)
-    pairs = {
-        "free blocks": (totals.num_free, free),
-        "hashed blocks": (totals.num_hashed, hashed),
-        "references": (totals.ref_sum, ref_sum),
-    }
-    wrong = [f"{theirs:,} {what}, the stream says {ours:,}" for what, (theirs, ours) in pairs.items() if theirs != ours]
-    if not wrong:
-        return None
-    return place.finding(
-        "audit",
-        "critical",
-        f"The engine counts {'; '.join(wrong)}.",
-        numbers={
-            f"{what} {side}": value for what, pair in pairs.items() for side, value in zip(_SIDES, pair, strict=True)
-        },
-    )
-
-
-_SIDES: Final = ("engine", "stream")
-assert NO_ORDINAL > UNKNOWN_U4, "ordinals below UNKNOWN_U4 are real ones"
 
 
 def _count(n: int, word: str) -> str:

@@ -197,6 +197,10 @@ class BlockMap:
         """Blocks and holder ordinals, sorted by block, one entry a hold."""
         return self.holders.holds()
 
+    def num_holds(self) -> NDArray[np.int64]:
+        """How many holds each block has."""
+        return self.holders.num_of_blocks(self.num_blocks)
+
     def blocks_of(self, holder: int) -> list[int]:
         return self.holders.of_holder(holder)
 
@@ -230,8 +234,7 @@ class BlockMap:
         self.requests.check_integrity()
         known = self.ref != UNKNOWN_U4
         if self.holders_known:
-            blocks, _ = self.holds()
-            held = np.bincount(blocks, minlength=self.num_blocks)
+            held = self.num_holds()
             assert (held[known] == self.ref[known]).all(), "ref_cnt is not the number of holds"
         for ordinal in self.ordinals_carried() if with_hashes else ():
             assert self.hashes.get(int(ordinal)) is not None, f"hash {ordinal} is carried by a block but not known"

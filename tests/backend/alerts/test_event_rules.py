@@ -44,6 +44,7 @@ FIRES = [
     ("RequestNeverGetsOn", finding("preemption_loop"), 0),
     ("AdmissionStuck", finding("admission_stuck", "critical"), 0),
     ("AuditResidual", finding("audit", "critical"), 0),
+    ("AuditResidual", finding("ref_mismatch", "critical"), 0),
     ("AuditResidual", finding("double_free", "critical", ended_after_s=0), 600),
     ("OverCapacity", finding("resident_over_capacity"), 300),
     ("CrossTenantHit", finding("hash_namespace_collision", ended_after_s=0), 60),
