@@ -11,7 +11,7 @@ _BYTES: Final = {
     "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
     "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
 }  # fmt: skip
-_QUANTITY: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([a-z]+)", re.IGNORECASE)
+_QUANTITY: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([a-z]+)", re.IGNORECASE)
 LONGEST_S: Final = 10**10
 LEAST_BYTES: Final = 32 * 10**6
 MOST_BYTES: Final = 10**18

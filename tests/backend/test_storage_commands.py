@@ -331,7 +331,7 @@ def test_quantities_are_read_and_told() -> None:
         90, 1800, 43_200, 604_800, 1_209_600, None, 5400,
     ]  # fmt: skip
     assert [parse_size(text) for text in ("10GB", "512 MiB", "none", "1.5tb")] == [10**10, 512 << 20, None, 15 * 10**11]
-    for text in ("", "7", "d", "-1d", "1e9d", "7dd", "0s"):
+    for text in ("", "7", "d", "-1d", "1e9d", "7dd", "0s", "٣h"):
         with pytest.raises(ValueError, match="is not an age"):
             parse_age(text)
     for text in ("", "10", "GB", "10 bytes", "-5GB"):

@@ -34,12 +34,18 @@ class Samples:
         if value is None or isnan(value):
             return
         assert metric in METRICS, f"{metric} is not in the table of metrics"
-        if self._num >= MAX_SAMPLES or self._num_of_engine >= MAX_OF_ENGINE:
-            self.num_left_out += 1
+        if not self.has_room(1):
             return
         self._num += 1
         self._num_of_engine += 1
         self._by_metric.setdefault(metric, []).append(Sample(value, labels, suffix))
+
+    def has_room(self, num: int) -> bool:
+        """For so many that go together; where there is none, all of them are left out."""
+        if self._num + num <= MAX_SAMPLES and self._num_of_engine + num <= MAX_OF_ENGINE:
+            return True
+        self.num_left_out += num
+        return False
 
     def families(self) -> Iterator[Family]:
         """In the order of the table; a metric without samples is left out."""

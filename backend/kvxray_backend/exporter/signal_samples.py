@@ -56,12 +56,13 @@ def _growing(book: MetricsBook) -> dict[_Name, dict[Hashable, Counted[Any]]]:
 
 
 def _bounded(names: Mapping[_Name, object]) -> list[_Name]:
-    """In order, of each signal so many parts at most."""
+    """In order, of each signal so many parts at most. Of parts that read alike as labels the first stays."""
     kept: list[_Name] = []
-    seen: dict[str, int] = {}
+    seen: dict[str, set[str]] = {}
     for signal, part in sorted(names):
-        seen[signal] = seen.get(signal, 0) + 1
-        if seen[signal] <= MAX_PARTS:
+        alike = seen.setdefault(signal, set())
+        if label(part) not in alike and len(alike) < MAX_PARTS:
+            alike.add(label(part))
             kept.append((signal, part))
     return kept
 
@@ -78,6 +79,8 @@ def _add(samples: Samples, name: _Name, value: float | Buckets | None, labels: L
         labels = labels.plus(part=label(part))
     if not isinstance(value, Buckets):
         samples.add(metric, value, labels)
+        return
+    if not samples.has_room(len(value.bounds) + 2):
         return
     for bound, count in zip(value.bounds, value.counts.tolist(), strict=True):
         samples.add(metric, count, labels.beside(_at_most(bound)), "_bucket")

@@ -10,14 +10,18 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 from kvxray_backend.exporter import exporter, signal_samples
+from kvxray_backend.exporter import samples as samples_module
 from kvxray_backend.exporter.asked_for import takes_gzip, wants_open_metrics
 from kvxray_backend.exporter.exporter import Exporter
 from kvxray_backend.exporter.figure_metrics import FIGURE_METRICS
 from kvxray_backend.exporter.metrics import METRICS
+from kvxray_backend.exporter.samples import MAX_LABEL_CHARS, Samples
+from kvxray_backend.exporter.signal_samples import SignalSamples
 from kvxray_backend.observed.spec import ObserveSpec
 from kvxray_backend.overview import Overview
 from kvxray_backend.overview_figures import NOT_TOLD
 from kvxray_backend.residency.desk import ResidencyDesk
+from kvxray_engine.server.prometheus_text import LabelText
 from kvxray_engine.stream.schema import Kind
 
 from tests.backend.exporter.pages import samples
@@ -116,6 +120,30 @@ def test_an_engine_that_is_not_heard_has_no_figures_of_its_events(tmp_path):
     assert of(found, "kvxray_source_state", source="engine", state="waiting") == 1
     assert "kvxray_used_ratio" not in found
     assert "kvxray_blocks" not in found
+
+
+def test_parts_that_read_alike_make_no_two_samples_of_the_same_labels(tmp_path):
+    long = "x" * 500
+    parts = "".join(f'vllm:request_success_total{{engine="0",finished_reason="{long}{n}"}} {n + 1}\n' for n in range(9))
+    with told_by(f"{PAGE}{parts}", tmp_path) as http:
+        lines = [line.rpartition(" ")[0] for line in scraped(http).splitlines() if not line.startswith("#")]
+    assert len(lines) == len(set(lines))
+    assert sum(f'part="{"x" * MAX_LABEL_CHARS}"' in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(("room", "told", "left_out"), [(3, [], 4), (4, [4], 0)])
+def test_a_histogram_is_told_whole_or_not_at_all(room, told, left_out, monkeypatch, tmp_path):
+    """room: beside the other samples of the page."""
+    with told_by(PAGE, tmp_path) as http:
+        book = backend_of(http).observed.all[0].watch.book
+        made = Samples()
+        SignalSamples().add(made, book, LabelText())
+        others = sum(len(family.samples) for family in made.families() if family.type != "histogram")
+        monkeypatch.setattr(samples_module, "MAX_OF_ENGINE", others + room)
+        cut = Samples()
+        SignalSamples().add(cut, book, LabelText())
+    assert [len(family.samples) for family in cut.families() if family.type == "histogram"] == told
+    assert cut.num_left_out == left_out
 
 
 def test_promtool_has_nothing_to_say_about_the_page(tmp_path):
