@@ -45,6 +45,7 @@ from kvxray_backend.routes import (
     sources,
     state,
     stays,
+    tenants,
     travel,
 )
 from kvxray_backend.routes.assets import ComponentFiles
@@ -86,7 +87,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 def _api() -> APIRouter:
     api = APIRouter(responses={"default": {"model": ErrorBody, "description": "One sentence that says what is wrong."}})
-    of_the_cache = (health, sources, state, blocks, prefixes, stays, requests, residency, coverage, fleet)
+    of_the_cache = (health, sources, state, blocks, tenants, prefixes, stays, requests, residency, coverage, fleet)
     for part in (
         *of_the_cache,
         events,

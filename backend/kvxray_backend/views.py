@@ -53,7 +53,7 @@ def state_view(live: LiveState) -> StateView | None:
             source=live.source,
             at=live.at,
             epoch=reading.epoch,
-            seq=_last_seq(live),
+            seq=last_seq_of(live),
             step=block_map.step,
             time=iso_time(live.state_ns),
             engine_time=iso_time(reading.now_ns),
@@ -70,7 +70,7 @@ def state_view(live: LiveState) -> StateView | None:
 def source_view(live: LiveState) -> SourceView:
     """How the source is followed."""
     with live.lock:
-        block_map, epoch, last = live.block_map, live.epoch, _last_seq(live)
+        block_map, epoch, last = live.block_map, live.epoch, last_seq_of(live)
         descriptor = block_map.descriptor if block_map is not None else None
         return SourceView(
             source=live.source,
@@ -98,7 +98,7 @@ def _stale(live: LiveState) -> tuple[str, ...]:
     return tuple(finding.id for finding in live.findings if finding.kind == "stale")
 
 
-def _last_seq(live: LiveState) -> str | None:
+def last_seq_of(live: LiveState) -> str | None:
     """The last event folded; None where there is none."""
     return str(Point(live.epoch, live.seq)) if live.epoch is not None and live.seq is not None else None
 

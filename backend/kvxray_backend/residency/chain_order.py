@@ -48,7 +48,7 @@ def chain_order(columns: ResidencyColumns) -> ChainOrder:
     """The largest tree first."""
     ordinals = columns.ordinals
     starts = first_of_each(ordinals) if len(ordinals) else np.zeros(0, np.intp)
-    hashes, parents = ordinals[starts], _parents_of_hashes(columns.parents, starts)
+    hashes, parents = ordinals[starts], parents_of_hashes(columns.parents, starts)
     of_hash = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(ordinals)))
     here = np.flatnonzero(columns.is_here)
     order = prefix_order(ordinals[here], parents[of_hash[here]], -1)
@@ -60,7 +60,7 @@ def chain_order(columns: ResidencyColumns) -> ChainOrder:
     return ChainOrder(rows, positions, depth, order.num_trees, int(np.count_nonzero(is_head)))
 
 
-def _parents_of_hashes(parents: U4, starts: Index) -> U4:
+def parents_of_hashes(parents: U4, starts: Index) -> U4:
     """One for each hash: the place that tells most of it counts."""
     if not len(starts):
         return parents

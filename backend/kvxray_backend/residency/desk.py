@@ -60,6 +60,13 @@ class ResidencyDesk:
         assert then.columns is not None, "it is stored"
         return MomentView(at=then.at, time=iso_time(then.columns.t_ns), step=then.columns.step)
 
+    def names(self, source: ForeignSource, moment: Moment, epoch: int | None) -> dict[int, Name] | None:
+        """In whose name hashes were stored, by ordinal; None where that epoch is over. Raises `NotStored`."""
+        if moment.is_live and source.engine is not None and source.rank is not None:
+            with source.engine.lock:
+                return dict(source.rank.followed.fold.names.names) if source.rank.epoch == epoch else None
+        return dict(self._past.state_of(source, moment).names.names)
+
     def hash(
         self, source: ForeignSource, moment: Moment, question: HashQuestion, history: int = 0
     ) -> ResidencyHashView | None:
