@@ -126,6 +126,32 @@ def test_marks_stay_through_steps_in_time_and_lead_back_to_when_it_fired(
     assert not page.evaluate(script, "To when it fired")
 
 
+def test_a_moment_has_no_marks_of_what_was_found_after_it(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    later = finding(id="f2", seq0=120, seq1=120, subjects=Subjects(blocks=(7, 8), requests=("agent-4",)))
+    backend.answers["alerts/a1"] = view(alert("a1", findings=(finding(seq0=90), later), num_findings=2))
+    open_at(page, backend, "mark=a1&at=1.80")
+    strip(page, mount)
+    chips = "[...inside('alert_strip', '.chips').children].map((chip) => chip.innerText)"
+    marked = ["agent-3", "block 4", "block 5", "block 6"]
+    assert page.evaluate(chips) == marked  # before it fired too: how it came to be
+    said = "inside('alert_strip', '.note').innerText"
+    assert page.evaluate(said) == "1 more finding came after this moment and is not marked in it."
+    press(page, "To when it fired")
+    page.wait_for_function(f"{said}.startsWith('It was noticed after this event, the last before the alert: ')")
+    assert page.evaluate(said).endswith("1 more finding came after this moment and is not marked in it.")
+    assert page.evaluate(chips) == marked
+
+
+def test_live_everything_that_was_found_is_marked(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    later = finding(id="f2", seq0=120, seq1=120, subjects=Subjects(blocks=(7, 8), requests=("agent-4",)))
+    backend.answers["alerts/a1"] = view(alert("a1", findings=(finding(), later), num_findings=2))
+    open_at(page, backend, "mark=a1")
+    strip(page, mount)
+    mount("block_map")
+    wait_for_marks(page, 5)
+    assert not page.evaluate("inside('alert_strip', '.note').checkVisibility()")
+
+
 def test_an_alert_that_is_gone_is_said_and_left(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
     open_at(page, backend, "mark=gone")
     strip(page, mount)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kvxray_backend.analysis.leaks import Leak, find_leaks
+from kvxray_backend.analysis.leaks import Leak, find_leaks, lasting
 from kvxray_backend.stored_findings import finding_of, row_of
 from kvxray_engine.stream.holder_ends import EngineTime
 from kvxray_engine.stream.schema import Cause, Kind, Name
@@ -69,6 +69,18 @@ def test_a_leak_is_one_sentence_with_its_request_and_blocks(kind: Kind, why: str
             assert known.mark == f"Leak: request agent-07/3, {why}, still holds blocks.", (
                 "true of its moment, whenever told"
             )
+
+
+def test_a_leak_that_is_kept_to_be_read_later_does_not_say_how_long_ago() -> None:
+    story = told_of_a_dead_holder()
+    now = later(story, 12, 5)
+    (leak,) = find_leaks(story.map, now)
+    kept = lasting(leak.finding("told", 1, 9, now.t_ns))
+    assert kept.sentence == (
+        "Leak: request agent-07/3, aborted, still holds 3 blocks, all of them held by nobody living (3.0 KiB)."
+    )
+    assert kept.numbers == {"blocks": 3, "blocks_only": 3, "bytes_only": 3 * 1024}
+    assert lasting(kept) == kept
 
 
 def test_an_engine_of_which_requests_only_wait_is_idle_as_its_own_totals_say() -> None:

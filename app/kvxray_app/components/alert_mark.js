@@ -2,6 +2,7 @@
 // (?mark=ALERT), asked for once; kept outside the DOM, one a source, so that it survives steps in time and page changes.
 
 import { getJson } from "./address.js";
+import { epochOf, isPoint } from "./moment.js";
 
 const NAME = "mark";
 const MAX = 1000; // of each kind
@@ -17,8 +18,8 @@ export function markFor(source) {
 
 class AlertMark {
   constructor(source, id) {
-    Object.assign(this, { source, id, view: null, problem: "", listeners: new Set() });
-    this.#take([]);
+    Object.assign(this, { source, id, view: null, problem: "", at: null, listeners: new Set() });
+    this.#take();
     if (id) this.#ask(id);
   }
 
@@ -28,10 +29,24 @@ class AlertMark {
     return () => this.listeners.delete(listener);
   }
 
+  /** What the page shows is of this moment (null: live): what was found later is not marked there. */
+  show(at) {
+    if (at === this.at) return;
+    this.at = at;
+    if (!this.view || this.#here().length === this.found.length - this.later) return;
+    this.#take();
+    this.#tell();
+  }
+
+  /** What was found in this source, of another whose blocks are other blocks nothing. */
+  get found() {
+    return (this.view?.alert.findings ?? []).filter(({ source }) => !this.source || source === this.source);
+  }
+
   /** Nothing is marked any more. */
   remove() {
     Object.assign(this, { id: null, view: null, problem: "" });
-    this.#take([]);
+    this.#take();
     this.writeAddress();
     this.#tell();
   }
@@ -49,7 +64,7 @@ class AlertMark {
       const view = await getJson(`alerts/${encodeURIComponent(id)}`);
       if (id !== this.id) return;
       this.view = view;
-      this.#take(view.alert.findings);
+      this.#take();
     } catch (error) {
       if (id !== this.id) return;
       this.problem = error.message;
@@ -57,9 +72,15 @@ class AlertMark {
     this.#tell();
   }
 
-  // Of what was found in this source; blocks of another are other blocks. Null where there are none to mark.
-  #take(findings) {
-    const here = findings.filter(({ source }) => !this.source || source === this.source);
+  // Before it fired, what it fired for is marked all the same: how it came to be. The later, the more of them.
+  #here() {
+    return this.found.filter((one) => this.at === null || isBy(one, this.at) || isBy(one, this.view.alert.moment.at));
+  }
+
+  // Null where there are none to mark.
+  #take() {
+    const here = this.#here();
+    this.later = this.found.length - here.length;
     for (const kind of ["blocks", "requests", "hashes"]) {
       const all = new Set(here.flatMap(({ subjects }) => subjects[kind] ?? []));
       this[kind] = all.size ? [...all].slice(0, MAX) : null;
@@ -69,6 +90,13 @@ class AlertMark {
   #tell() {
     for (const listener of [...this.listeners]) listener();
   }
+}
+
+// Whether it was found by a moment, EPOCH.SEQ or a time.
+function isBy({ epoch, seq0, time }, at) {
+  if (!isPoint(at)) return Date.parse(time) <= Date.parse(at);
+  const of = Number(epochOf(at));
+  return epoch === of ? seq0 <= Number(at.slice(at.indexOf(".") + 1)) : epoch < of;
 }
 
 const addressed = () => new URLSearchParams(location.search).get(NAME) || null;

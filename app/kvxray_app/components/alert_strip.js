@@ -23,6 +23,7 @@ class AlertStrip {
     this.name = el("a", { class: "name" });
     this.since = el("span", { class: "muted" });
     this.says = el("p", { class: "says" });
+    this.note = el("p", { class: "muted note", role: "status" });
     this.chips = el("ul", { class: "chips", "aria-label": "What is marked" });
     this.then = el("button", { class: "quiet-button", onclick: () => this.moment.go(this.#at()) }, "To when it fired");
     this.back = el("a", { class: "quiet-button" }, "Back to alerts");
@@ -32,6 +33,7 @@ class AlertStrip {
       { class: "strip panel", hidden: true, "aria-label": "Marked alert" },
       el("div", { class: "top" }, this.status, this.name, this.since, el("span", { class: "ways" }, this.then, this.back, off)),
       this.says,
+      this.note,
       this.chips,
     );
     root.append(this.node);
@@ -51,6 +53,7 @@ class AlertStrip {
   }
 
   #draw() {
+    this.mark.show(this.moment.at);
     const { id, view, problem } = this.mark;
     setAttribute(this.node, "hidden", id === null || (!view && !problem));
     if (id === null) return;
@@ -64,13 +67,22 @@ class AlertStrip {
     setText(this.since, sinceWords(alert));
     setWords(this.says, [alert.sentence, alert.culprit].filter(Boolean).join(" "), this.mark.requests ?? []);
     setAttribute(this.then, "hidden", alert.moment.source !== this.source || this.moment.at === this.#at());
+    this.#drawNote(alert);
     this.#drawChips();
+  }
+
+  #drawNote({ moment }) {
+    const isThen = moment.source === this.source && this.moment.at === moment.at;
+    const words = [isThen && this.mark.found.some((one) => isNoticedAfter(one, moment)) ? NOTICED_AFTER : "", laterWords(this.mark.later)];
+    setText(this.note, words.filter(Boolean).join(" "));
+    setAttribute(this.note, "hidden", !this.note.textContent);
   }
 
   #drawProblem(problem) {
     setAttribute(this.node, "data-status", "cannot_tell");
     setText(this.status, "No marks");
     setText(this.says, problem);
+    setAttribute(this.note, "hidden", true);
     setAttribute(this.then, "hidden", true);
   }
 
@@ -103,6 +115,15 @@ class AlertStrip {
     else selectionFor(this.source).selectPrefix(hash);
   }
 }
+
+const NOTICED_AFTER = "It was noticed after this event, the last before the alert: the figures of this moment may not count it yet.";
+
+// Found because time passed, with no event after which figures could count it.
+const isNoticedAfter = ({ kind, epoch, seq1 }, moment) =>
+  ["leak", "stuck_pin"].includes(kind) && epoch === moment.epoch && seq1 === moment.seq;
+
+const laterWords = (number) =>
+  number ? `${plural(number, "more finding", "more findings")} came after this moment and ${number === 1 ? "is" : "are"} not marked in it.` : "";
 
 const moreWords = (number, one) => plural(number, `more ${one}`, `more ${one === "hash" ? "hashes" : `${one}s`}`);
 

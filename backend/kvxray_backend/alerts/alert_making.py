@@ -12,6 +12,7 @@ from kvxray_backend.alerts.expression import All, Any, Compare, Condition, Found
 from kvxray_backend.alerts.rule import Rule
 from kvxray_backend.alerts.watched import Subject
 from kvxray_backend.analysis.finding import Finding, Subjects
+from kvxray_backend.analysis.leaks import lasting
 
 _GRAVEST_FIRST = ("critical", "warning", "info")
 
@@ -26,7 +27,7 @@ class Grounds:
 
 def grounds(rule: Rule, look: Look) -> Grounds:
     parts = [*_that_hold(rule.when, look)]
-    found = {one.id: one for part in parts if isinstance(part, Found) for one in look.findings(part)}
+    found = {one.id: lasting(one) for part in parts if isinstance(part, Found) for one in look.findings(part)}
     numbers = [_compared(part, look) for part in parts if isinstance(part, Compare)]
     return Grounds(gravest_first(found.values()), tuple(numbers))
 

@@ -35,6 +35,7 @@ _ENDED_AS: Final = {
 _BEGINS: Final = re.compile(
     r"Leak: (.+, (?:finished|aborted|failed|expired))(?= [0-9]+ s ago,|, still holds |, held )", re.DOTALL
 )
+_AGO: Final = re.compile(r" [0-9]+ s ago(?=, still holds )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,14 @@ def leak_endings(who: str, num_blocks: int) -> tuple[str, str]:
         f"Leak: {who} held {what} after its end; released {{lasted}} after it was noticed.",
         f"Leak: {who} held {what} until the engine ended.",
     )
+
+
+def lasting(finding: Finding) -> Finding:
+    """It, to be kept and read later: without how long ago something was, which would stand still."""
+    if finding.kind != "leak":
+        return finding
+    numbers = {name: number for name, number in finding.numbers.items() if name != ENDED_S_AGO}
+    return finding.model_copy(update={"sentence": _AGO.sub("", finding.sentence, count=1), "numbers": numbers})
 
 
 def mark_of(sentence: str) -> str:

@@ -72,6 +72,7 @@ def test_a_leak_fires_and_names_its_owner_and_moment(tmp_path, news):
         alert = told["alert"]
         assert (alert["rule"], alert["engine"], alert["state"]) == ("LeakNamed", "engine", "firing")
         assert "culprit" in alert["culprit"]
+        assert " s ago" not in alert["culprit"]  # it would stand still
         assert alert["findings"][0]["subjects"]["requests"] == ["culprit"]
         assert alert["labels"] == {"model": "null", "node": "here"}
         state = http.get("/api/state", params={"at": alert["moment"]["at"]}).json()
