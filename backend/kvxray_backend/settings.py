@@ -92,7 +92,7 @@ class WebhookSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(description="Its name on the page.")
-    url: str = Field(description="http or https URL that takes a POST.")
+    url: str = Field(description="http or https URL that takes a POST.", repr=False)
     secret: SecretStr = Field(default=SecretStr(""), description="Key that the body is signed with; empty: it is not.")
     template: str = Field(default="json", description="json, slack, or a file with a template of your own.")
     least: Literal["info", "warning", "critical"] = Field(
@@ -162,6 +162,7 @@ class Settings(BaseSettings):
     )
     alertmanagers: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
+        repr=False,
         description="Base URLs of Alertmanagers that alerts are sent to, separated by commas: all of one cluster.",
     )
     webhooks: tuple[WebhookSpec, ...] = Field(
@@ -277,10 +278,15 @@ def _is_port(digits: str) -> bool:
 
 def _checked_url(url: str) -> str:
     if not re.fullmatch(r"https?://\S+", url):
-        raise ValueError(f"{url!r} is not a URL such as http://127.0.0.1:8000")
+        raise ValueError(f"{_without_secrets(url)!r} is not a URL such as http://127.0.0.1:8000")
     if not _names_a_server(url):
-        raise ValueError(f"{url!r} does not name a server and a port from 1 to 65535")
+        raise ValueError(f"{_without_secrets(url)!r} does not name a server and a port from 1 to 65535")
     return url
+
+
+def _without_secrets(url: str) -> str:
+    """As a message may have it: without name and password, and without a path that may be one."""
+    return re.sub(r"(?<=[^:/])([/?#]).+", r"\1…", re.sub(r"(?<=//).*@", "…@", url), count=1)
 
 
 def _names_a_server(url: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from kvxray_backend.analysis.finding import Severity
 from kvxray_backend.settings import Settings, WebhookSpec
@@ -44,7 +44,10 @@ class Target:
     def gives_away(self, text: str) -> bool:
         """Whether a text, which came from outside, has something of the address or the secret in it."""
         parts = urlsplit(self.url)
-        secrets = (self.secret, parts.password or "", parts.query, *parts.path.split("/"))
+        asked = (value for _, value in parse_qsl(parts.query))
+        secrets = {self.secret, parts.username or "", parts.password or "", parts.query, *asked, *parts.path.split("/")}
+        # As they are written in the address, and as they are meant.
+        secrets |= {unquote(secret) for secret in secrets}
         return any(len(secret) > 3 and secret.lower() in text.lower() for secret in secrets)
 
 

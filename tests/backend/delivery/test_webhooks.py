@@ -5,10 +5,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+import re
 
 import pytest
 from kvxray_backend.delivery import lane
 from kvxray_backend.delivery.outcome import Failed, Refused, outcome_of, wait_of
+from kvxray_backend.delivery.target import Target
+from kvxray_backend.settings import load_settings
+from kvxray_engine.errors import UserError
 
 from tests.backend.delivery.receiver import Receiver, Reply
 from tests.backend.delivery.sent_alerts import hook, made_alert
@@ -240,3 +244,26 @@ def test_nobody_is_asked_again_before_that(quick, receiver, sending):
     one.fire(made_alert("alert-2", engine="engine-b"))
     until(lambda: one.delivery.targets()[0].waiting == 2)
     assert len(receiver.came) == 1
+
+
+@pytest.mark.parametrize(
+    "secret", ["usersecret", "passsecret", "pass secret", "pathsecret", "querysecret", "key secret"]
+)
+def test_an_answer_that_has_anything_of_the_address_is_not_shown(secret):
+    url = "http://usersecret:passsecret@hook/pass%20secret/pathsecret?a=querysecret&b=key+secret"
+    target = Target("pager", "webhook", url)
+    assert target.gives_away(f"No such {secret.upper()} here")
+    assert not target.gives_away("invalid payload")
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://ada:word@hook/secret", "http://ada:word@hook:99999/secret", "http://ada:word@[::1/secret?secret"]
+)
+def test_what_is_wrong_with_an_address_is_said_without_its_secrets(url):
+    for settings in ({"webhooks": [{"name": "pager", "url": url}]}, {"alertmanagers": url}):
+        with pytest.raises(UserError) as raised:
+            load_settings(**settings)
+        assert not {"ada", "word", "secret"} & set(re.findall("[a-z]+", str(raised.value)))
+    sound = load_settings(webhooks=[{"name": "pager", "url": "http://h/secret"}], alertmanagers="http://ada:word@h")
+    assert "secret'" not in repr(sound)
+    assert "word" not in repr(sound)
