@@ -131,6 +131,13 @@ def test_who_was_told_who_waits_and_why_one_failed(alerts: Alerts) -> None:
     assert "https://hooks.example/…" in tip
 
 
+def test_alertmanager_is_told_also_of_what_fired_before_it_was_set(alerts: Alerts) -> None:
+    manager = target("am", kind="alertmanager", address="http://am:9093")
+    alerts.fire(view(), targets=[manager], can_mute=False)
+    alerts.open()
+    alerts.has(".told li", "No delivery is kept; Alertmanager is told each minute while it fires.")
+
+
 def test_nothing_fires_is_said_with_what_looks_at_what_and_that_nobody_would_be_told(alerts: Alerts) -> None:
     alerts.open()
     alerts.has(".calm", "31 rules look at 2 engines, last at ")

@@ -26,11 +26,11 @@ export class AlertFacts {
     this.node = el("div", { class: "facts" }, this.todo, this.compared, this.findings, this.who);
   }
 
-  draw({ alert, told }, rule, { hasTargets }) {
+  draw({ alert, told }, rule, { hasTargets, alertmanager }) {
     this.#drawNumbers(alert.numbers);
     this.#drawFindings(alert);
     this.#drawSteps(rule?.do ?? []);
-    this.#drawTold(told, hasTargets);
+    this.#drawTold(told, hasTargets, alert.state === "firing" && alertmanager);
   }
 
   #drawNumbers(numbers) {
@@ -71,8 +71,9 @@ export class AlertFacts {
     this.steps.replaceChildren(...steps.map((step) => el("li", {}, ...withCode(step))));
   }
 
-  #drawTold(told, hasTargets) {
-    const nobody = hasTargets ? "Nobody yet." : "Nobody: no target is set.";
+  // One that fired before a target was set has no delivery of its own; an Alertmanager is told of it all the same.
+  #drawTold(told, hasTargets, alertmanager) {
+    const nobody = alertmanager ? EACH_MINUTE : hasTargets ? "Nobody yet." : "Nobody: no target is set.";
     const rows = told.length ? told.map((one) => [`${one.target} ${one.kind}`, one]) : [["nobody", null]];
     reconcile(
       this.told,
@@ -86,5 +87,7 @@ export class AlertFacts {
     );
   }
 }
+
+const EACH_MINUTE = "No delivery is kept; Alertmanager is told each minute while it fires.";
 
 const part = (title, ...content) => el("section", {}, el("h4", {}, title), ...content);
