@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from kvxray_storage.alerts import Wanted, alert_of, alerts, num_alerts
+from kvxray_storage.alerts import AlertRow, Wanted, alert_of, alerts, num_alerts
+from kvxray_storage.chunk import DamagedChunk
 
 from kvxray_backend.alert_types import AlertsView, AlertView, PendingView, ToldView
 from kvxray_backend.alerts.alert import Alert
@@ -18,6 +20,8 @@ from kvxray_backend.moments import iso_time_or_none
 
 if TYPE_CHECKING:
     from kvxray_backend.backend import Backend
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,16 @@ def _over(backend: Backend, asked: Asked, known: set[str], offset: int, limit: i
     """Of the log, without those that are known to be otherwise; and how many there are in all."""
     wanted = Wanted("over", asked.rule, asked.engine, asked.severity)
     rows = alerts(backend.database, wanted, limit, offset) if limit > 0 else []
-    return [alert_of_row(row) for row in rows if row.id not in known], num_alerts(backend.database, wanted)
+    return [*_readable(row for row in rows if row.id not in known)], num_alerts(backend.database, wanted)
+
+
+def _readable(rows: Iterable[AlertRow]) -> Iterator[Alert]:
+    """One that is damaged hides none of the others."""
+    for row in rows:
+        try:
+            yield alert_of_row(row)
+        except DamagedChunk as error:
+            logger.error("%s", error)
 
 
 def _views(backend: Backend, listed: Sequence[Alert]) -> list[AlertView]:

@@ -135,7 +135,7 @@ class RuleBook:
         """Of the page only; False: there is none. Raises `NotHere`."""
         with self._lock:
             known = self._known.get(name)
-            if known is not None and known.origin != "page":
+            if known is not None and known.origin != "page" and name not in self._of_page:
                 where = "built in" if known.origin == "built-in" else "of a file"
                 raise NotHere(f"{name} is {where}: switch it off instead.")
             is_gone = forget_rule(self._database, name)

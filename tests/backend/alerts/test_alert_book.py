@@ -69,12 +69,22 @@ def test_an_alert_has_the_moment_the_gravest_finding_and_the_beginning_of_what_i
     assert [one.id for one in alert.findings] == ["leak:a:1:2", "leak:a:1:1"]
 
 
-def test_what_is_found_later_is_evidence_of_the_same_alert_and_what_made_it_fire_stays():
+def test_what_is_found_later_is_evidence_of_the_same_alert_and_who_was_to_blame_first_stays():
+    book = a_book()
+    [(_, fired)] = look(book, 0, engine(findings=[finding(1)]))
+    [(kind, changed)] = look(book, 5, engine(findings=[finding(1), finding(2, at_s=T0 + 4)]))
+    assert (kind, changed.id, changed.num_findings) == ("changed", fired.id, 2)
+    assert changed.culprit == fired.culprit
+
+
+def test_what_is_over_while_the_alert_goes_on_stays_evidence_and_is_to_blame_no_longer():
+    """Such as a leak of an engine that was restarted, and leaks again."""
     book = a_book()
     [(_, fired)] = look(book, 0, engine(findings=[finding(1)]))
     [(kind, changed)] = look(book, 5, engine(findings=[finding(2, at_s=T0 + 4)]))
     assert (kind, changed.id, changed.num_findings) == ("changed", fired.id, 2)
-    assert changed.culprit == fired.culprit
+    assert changed.culprit == "Request 2 leaks."
+    assert [one.id for one in changed.findings] == ["leak:a:1:2", "leak:a:1:1"]
     assert look(book, 10, engine(findings=[finding(2, at_s=T0 + 4)])) == []
     [(_, many)] = look(book, 15, engine(findings=[finding(n, at_s=T0 + n) for n in range(60)]))
     assert (len(many.findings), many.num_findings) == (MAX_FINDINGS, 60)

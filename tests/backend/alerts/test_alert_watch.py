@@ -7,7 +7,7 @@ from concurrent.futures import Future
 import pytest
 from kvxray_backend.alerts.alert_book import RULE_OFF
 from kvxray_backend.delivery.delivery import Delivery
-from kvxray_storage.alerts import Wanted, alerts
+from kvxray_storage.alerts import AlertRow, Wanted, alerts, store_alert
 from kvxray_storage.errands import NoWriter
 
 from tests.backend.served import backend_of, caught_up, serving, source_of, until
@@ -146,6 +146,10 @@ def test_a_rule_of_the_page_fires_is_switched_off_and_is_removed(tmp_path):
         assert http.delete("/api/rules/Used").status_code == 204
         assert http.delete("/api/rules/Used").status_code == 404
         assert http.delete("/api/rules/LeakNamed").status_code == 409
+        with backend_of(http).database.writing() as connection:
+            store_alert(connection, AlertRow("damaged", "Used", "engine", "info", "over", 1, 1, 2, "[1]"))
+        told = http.get("/api/alerts", params={"state": "over"}).json()["alerts"]
+        assert [one["alert"]["rule"] for one in told] == ["Used"], "a damaged one hides none of the others"
 
 
 def test_what_is_no_rule_is_refused_with_one_sentence(tmp_path):

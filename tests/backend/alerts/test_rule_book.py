@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from kvxray_backend.alerts import rule_book
-from kvxray_backend.alerts.rule_book import RuleBook
+from kvxray_backend.alerts.rule_book import NotHere, RuleBook
 from kvxray_engine.clock import SystemClock
 from kvxray_storage.alerts import RuleRow, keep_rule
 from kvxray_storage.database import open_database
@@ -80,3 +80,17 @@ def test_a_database_that_is_slow_to_keep_what_is_decided_does_not_hold_up_the_wa
         thread.join()
     assert not is_held_up
     assert not book.all["LeakNamed"].is_on
+
+
+def test_a_rule_of_the_page_whose_name_a_file_took_since_can_be_removed(database, tmp_path):
+    book_of(database).add(TEXT)
+    file = tmp_path / "rules.yaml"
+    file.write_text(TEXT)
+    book = book_of(database, file)
+    book.look()
+    assert "The rule Own of the page is not used" in book.problems[0]
+    assert book.remove("Own")
+    assert book.problems == []
+    assert book.all["Own"].origin == "file"
+    with pytest.raises(NotHere, match="of a file"):
+        book.remove("Own")
