@@ -60,8 +60,9 @@ def made(id: str, rule: Rule, subject: Subject, on: Grounds, began_ns: int, fire
 
 
 def gone_on(alert: Alert, on: Grounds) -> Alert:
-    """The same alert, whose rule holds still, with what it rests on by now; what it compared when it fired stays. What is
-    over is to blame no longer, such as what an engine did that has been restarted since, and comes last.
+    """The same alert, whose rule holds still, with what it rests on by now; what it compared when it fired stays.
+
+    What is over is to blame no longer, such as what an engine did that has been restarted since, and comes last.
     """
     still = {one.id for one in on.findings if one.state == "open"}
     merged = gravest_first({one.id: one for one in (*alert.findings, *on.findings)}.values())
