@@ -148,6 +148,19 @@ def test_the_inspector_of_a_source_opens_the_finding_and_ends_it() -> None:
     assert stored[-1].sentence.startswith("Blocks were evicted and computed again")
 
 
+def test_an_engine_that_has_fallen_silent_does_not_thrash() -> None:
+    story = Story()
+    come_and_go(story, 4)
+    live = followed(story)
+    live.connect("connected", 1)
+    inspector = Inspector(live, story.clock, lambda _: None)
+    inspector.folded(story.messages[-1], [])
+    inspector.inspect(10 * SECOND)
+    assert [finding.kind for finding in live.findings] == ["thrash"]
+    inspector.silent(story.clock.now)
+    assert [finding.kind for finding in live.findings] == ["stale"]
+
+
 def test_own_rules_may_ask_for_them() -> None:
     assert LIFE_UNITS.keys() <= set(FIGURE_NAMES)
 

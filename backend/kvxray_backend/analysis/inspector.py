@@ -127,8 +127,9 @@ class Inspector:
             self._publish()
 
     def silent(self, since_ns: int) -> None:
-        """Nothing has been heard since `since_ns` (wall)."""
+        """Nothing has been heard since `since_ns` (wall). What is said of the last minute is not so any more."""
         self._book.note(stale_finding(self._place(), since_ns))
+        self._end("thrash")
         self._publish()
 
     def folded(self, message: Message, faults: Iterable[Fault]) -> None:
