@@ -245,6 +245,34 @@ def test_of_many_alerts_each_is_a_line_that_opens(alerts: Alerts) -> None:
     assert not alerts.shows("[data-alert=a8] .facts")
 
 
+def test_of_many_findings_five_are_seen_and_the_others_open(alerts: Alerts) -> None:
+    found = tuple(finding(f"Request agent-{at} holds 3 blocks.", id=f"f{at}") for at in range(20))
+    alerts.fire(view(alert(findings=found, num_findings=95)), view(alert("b", findings=found[:5], num_findings=5)))
+    alerts.open()
+    others = "[data-alert=a1] .facts .others"
+    assert len(alerts.names("[data-alert=a1] .found li")) == 5
+    assert alerts.text(others) == "and 15 more"
+    assert "75 more are not listed." in alerts.text("[data-alert=a1] .facts")
+    assert not alerts.shows("[data-alert=b] .facts .others")
+    alerts.press(others)
+    assert len(alerts.names("[data-alert=a1] .found li")) == 20
+    alerts.press(others)
+    assert len(alerts.names("[data-alert=a1] .found li")) == 5
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_way_to_the_moment_stands_right_under_who_is_to_blame(alerts: Alerts, width: int) -> None:
+    alerts.page.set_viewport_size({"width": width, "height": 800})
+    alerts.page.evaluate("document.body.style.cssText += ';width:auto;margin:0'")
+    alerts.fire(view())
+    alerts.open()
+    place = "where => inside('alerts', where).getBoundingClientRect().toJSON()"
+    blamed, way, facts = (alerts.page.evaluate(place, where) for where in (".culprit", ".main-button", ".facts"))
+    assert blamed["bottom"] < way["top"] < blamed["bottom"] + 20
+    assert way["bottom"] < facts["top"]
+    assert way["left"] == blamed["left"]
+
+
 def test_an_unchanged_page_is_not_redrawn(alerts: Alerts) -> None:
     quiet = {"by": "ann", "until": LOOKED, "note": "", "link": "", "mute_id": "m1"}
     alerts.fire(*[view(alert(f"a{at}"), told=[told()], quiet=quiet) for at in range(3)], mutes=[mute()])
@@ -314,6 +342,21 @@ def test_one_that_is_over_opens_and_back_closes_it(alerts: Alerts) -> None:
     alerts.page.go_back()
     alerts.page.wait_for_function("!inside('alerts', '.past > .alert').checkVisibility()")
     assert "tab=history" in alerts.page.url
+
+
+def test_the_list_of_those_that_are_over_is_not_cut_on_a_narrow_page(alerts: Alerts) -> None:
+    alerts.page.set_viewport_size({"width": 390, "height": 800})
+    alerts.page.goto(f"{alerts.backend.url}/?tab=history&id=h1")
+    alerts.page.wait_for_function("window.ready")
+    alerts.page.evaluate("document.body.style.cssText += ';width:auto;margin:0'")
+    over = [view(alert(f"h{at}", state="over", ended_s=90)) for at in range(25)]
+    alerts.backend.answers["alerts/h1"] = over[1]
+    alerts.fire(*over)
+    alerts.open()
+    alerts.has(".past > .alert .told", "No delivery is kept.")
+    alerts.page.wait_for_function("inside('alerts', '[data-alert=h24]') !== null")
+    cut = "(box => box.scrollHeight - box.clientHeight)(inside('alerts', '.past .scroll'))"
+    assert alerts.page.evaluate(cut) <= 1
 
 
 def test_rules_say_how_they_stand_for_each_engine_and_why(alerts: Alerts) -> None:
@@ -444,12 +487,23 @@ def test_tabs_are_turned_by_the_keyboard_and_by_back(alerts: Alerts) -> None:
 def test_a_backend_that_does_not_answer_is_said_and_what_was_shown_stays(alerts: Alerts) -> None:
     del alerts.backend.answers["alerts"]
     alerts.mount("alerts", wait=False, alerts=alerts_words())
-    alerts.page.wait_for_function("inside('alerts', '.trouble').innerText === 'There is no such thing.'")
+    alerts.has(".trouble", "There is no such thing. Nobody knows what fires now. Trying again.")
     alerts.fire(view())
     alerts.has(".alert .fold", "LeakNamed")
     del alerts.backend.answers["alerts"]
-    alerts.page.wait_for_function("inside('alerts', '.trouble').innerText.endsWith('Trying again.')")
+    alerts.has(".trouble", "Nobody knows what fires now. What is shown is the last that was known, of ")
     assert alerts.shows(".alert")
+
+
+def test_a_page_without_an_alert_is_no_comfort_while_the_backend_is_broken(alerts: Alerts) -> None:
+    alerts.open()
+    assert alerts.text(".calm b") == alerts.text(".counts") == "Nothing fires"
+    alerts.page.route("**/api/alerts?*", lambda route: route.fulfill(status=500, body="broken"))
+    alerts.has(".trouble", "The backend answered 500. Nobody knows what fires now.")
+    assert alerts.text(".calm b") == alerts.text(".counts") == "Nothing fired at the last look"
+    alerts.page.unroute("**/api/alerts?*")
+    alerts.has(".calm b", "Nothing fires")
+    assert alerts.text(".counts") == "Nothing fires"
 
 
 def test_names_and_sentences_are_never_markup(alerts: Alerts) -> None:

@@ -1,6 +1,6 @@
 // The page of alerts: what fires, what is over, and the rules. Asked for once a second while somebody sees it.
 
-import { AlertsActive, calmWords } from "./alerts_active.js";
+import { AlertsActive, calmTitle, calmWords } from "./alerts_active.js";
 import { AlertsHistory } from "./alerts_history.js";
 import { AlertMute } from "./alerts_mute.js";
 import { AlertsPlace } from "./alerts_place.js";
@@ -100,7 +100,7 @@ class Alerts {
     const { told, failed, failedSince } = this.feed;
     const since = timeOfDay(new Date(failedSince).toISOString());
     setAttribute(this.trouble, "hidden", !failed);
-    setText(this.trouble, failed && told ? `${failed} What is shown is of ${since}. Trying again.` : failed);
+    setText(this.trouble, failed && troubleWords(failed, told ? since : ""));
     setAttribute(this.body, "data-old", Boolean(failed));
     setAttribute(this.waiting, "hidden", Boolean(told) || Boolean(failed));
     setAttribute(this.body, "hidden", !told);
@@ -110,9 +110,10 @@ class Alerts {
     const numEngines = engines?.length ?? null;
     const rules = new Map((this.rules.told?.rules ?? []).map((rule) => [rule.name, rule]));
     this.rules.everyMs = tab === "rules" ? OFTEN_MS : SELDOM_MS;
-    this.summary.draw(told, numEngines);
+    this.summary.draw(told, numEngines, Boolean(failed));
     this.tabs.draw(tab, { active: count(told.num), rules: rules.size ? count(rules.size) : "" });
-    this.active.draw(told, rules, this.place.id, calmWords(told, numEngines, rules.values()));
+    const calm = [calmTitle(Boolean(failed)), calmWords(told, numEngines, rules.values())];
+    this.active.draw(told, rules, this.place.id, calm);
     this.history.setShown(tab === "history");
     this.#drawHistory(rules, engines ?? []);
     if (this.rules.told) this.list.draw(this.rules.told, this.place.rule);
@@ -123,6 +124,12 @@ class Alerts {
     const shown = this.shown?.alert.state === "over" ? this.shown : null;
     this.history.draw(rules, names, this.place.id ? shown : null, this.place.id ? this.missing : "");
   }
+}
+
+// `since`: until when it was known what fires, "" where it never was.
+function troubleWords(failed, since) {
+  const shown = since ? ` What is shown is the last that was known, of ${since}.` : "";
+  return `${failed} Nobody knows what fires now.${shown} Trying again.`;
 }
 
 export const mount = defineComponent("alerts", ({ parentElement, data }) => {

@@ -16,7 +16,7 @@ export class AlertsActive {
     Object.assign(this, { words, on, turned: new Map() });
     this.problem = el("p", { class: "problem", role: "alert" });
     this.list = el("div", { class: "list" });
-    this.empty = el("div", { class: "note panel calm" }, el("b", {}, "Nothing fires"), el("span"));
+    this.empty = el("div", { class: "note panel calm" }, el("b"), el("span"));
     this.more = el("p", { class: "faint" });
     this.pendingList = el("ul", { class: "pending" });
     this.pending = el("section", { class: "panel aside" }, el("h3", {}, "About to fire"), this.pendingList);
@@ -25,8 +25,11 @@ export class AlertsActive {
     this.node = el("div", { class: "active" }, this.problem, this.empty, this.list, this.more, this.pending, this.muted);
   }
 
-  /** `rules`: RuleViews by name. `chosen`: the id of the alert that the address names, or null. */
-  draw(told, rules, chosen, emptyWords) {
+  /**
+   * `rules`: RuleViews by name. `chosen`: the id of the alert that the address names, or null. `calm`: title and words of
+   * a page on which nothing fires.
+   */
+  draw(told, rules, chosen, calm) {
     const { alerts, num, pending, mutes } = told;
     const now = Date.now();
     const alertmanager = told.targets.find(({ kind, address }) => kind === "alertmanager" && !address.endsWith("…"));
@@ -48,7 +51,7 @@ export class AlertsActive {
       },
     );
     setAttribute(this.empty, "hidden", alerts.length > 0);
-    setText(this.empty.lastChild, emptyWords);
+    calm.forEach((words, at) => setText(this.empty.children[at], words));
     setText(this.more, num > alerts.length ? `${count(num - alerts.length)} more fire and are not listed.` : "");
     this.#drawPending(pending);
     this.#drawMutes(mutes);
@@ -134,6 +137,9 @@ export class AlertsActive {
     this.on.changed();
   }
 }
+
+/** `isOld`: the backend does not answer, and what is shown is the last that it told. */
+export const calmTitle = (isOld) => (isOld ? "Nothing fired at the last look" : "Nothing fires");
 
 /** What a page without an alert says. `rules`: RuleViews, as far as they are known. */
 export function calmWords({ num_rules_on: numRules, looked_at: lookedAt, targets }, numEngines, rules) {

@@ -22,7 +22,8 @@ export class AlertCard {
     this.culprit = el("p", { class: "culprit" }, el("b", {}, "To blame: "), el("span"));
     this.first = el("p", { class: "first" }, el("b", {}, "First: "), el("span"));
     this.quiet = el("p", { class: "quiet" });
-    this.facts = new AlertFacts(words);
+    this.facts = new AlertFacts();
+    this.open = el("a", { class: "main-button" }, "Open the moment");
     this.actions = this.#actions();
     this.node = el(
       "article",
@@ -30,6 +31,7 @@ export class AlertCard {
       el("div", { class: "top" }, this.status, el("h3", {}, this.fold), this.engine, this.labels, this.state, this.time),
       this.what,
       this.culprit,
+      this.open,
       this.first,
       this.quiet,
       this.facts.node,
@@ -105,7 +107,6 @@ export class AlertCard {
   }
 
   #actions() {
-    this.open = el("a", { class: "main-button" }, "Open the moment");
     const follow = (event) => {
       if (event.ctrlKey || event.metaKey || event.shiftKey) return;
       event.preventDefault();
@@ -115,7 +116,7 @@ export class AlertCard {
     this.copy = el("button", { class: "quiet-button", onclick: () => copyFrom(this.copy, textOf(this.view)) }, "Copy as text");
     this.mute = el("button", { class: "quiet-button", onclick: () => this.on.mute(this.view.alert) }, "Mute…");
     this.silence = el("a", { class: "quiet-button", target: "_blank", rel: "noreferrer" }, "Silence in Alertmanager");
-    return el("div", { class: "actions" }, this.open, this.runbook, this.copy, this.mute, this.silence);
+    return el("div", { class: "actions" }, this.runbook, this.copy, this.mute, this.silence);
   }
 
   #drawActions({ alert, link, quiet }, { canMute, alertmanager }) {

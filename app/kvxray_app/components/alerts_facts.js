@@ -4,6 +4,8 @@ import { numberWords, toldWords, withCode } from "./alerts_words.js";
 import { el, reconcile, setAttribute, setText, setWords } from "./elements.js";
 import { count } from "./format.js";
 
+const FEW = 5; // findings that are seen before somebody asks for the others
+
 export class AlertFacts {
   constructor() {
     this.numbers = el("tbody");
@@ -17,8 +19,9 @@ export class AlertFacts {
       ),
     );
     this.list = el("ul", { class: "found" });
+    this.others = el("button", { class: "others", onclick: () => this.#turn() });
     this.untold = el("p", { class: "faint" });
-    this.findings = part("What was found", this.list, this.untold);
+    this.findings = part("What was found", this.list, this.others, this.untold);
     this.steps = el("ol", { class: "steps" });
     this.todo = part("What to do", this.steps);
     this.told = el("ul", { class: "told" });
@@ -27,10 +30,14 @@ export class AlertFacts {
   }
 
   draw({ alert, told }, rule, { hasTargets, alertmanager }) {
+    if (this.of?.id !== alert.id) this.isWhole = false;
+    this.of = alert;
     this.#drawNumbers(alert.numbers);
     this.#drawFindings(alert);
     this.#drawSteps(rule?.do ?? []);
-    this.#drawTold(told, hasTargets, alert.state === "firing" && alertmanager);
+    const waits = alertmanager ? EACH_MINUTE : hasTargets ? "Nobody yet." : NO_TARGET;
+    const nobody = alert.state === "over" ? NOT_KEPT : waits;
+    this.#drawTold(told, nobody);
   }
 
   #drawNumbers(numbers) {
@@ -52,7 +59,7 @@ export class AlertFacts {
     setAttribute(this.findings, "hidden", !findings.length);
     reconcile(
       this.list,
-      findings,
+      this.isWhole ? findings : findings.slice(0, FEW),
       ({ id }) => id,
       () => el("li"),
       (node, { severity, sentence, subjects }) => {
@@ -60,7 +67,16 @@ export class AlertFacts {
         setWords(node, sentence, subjects?.requests ?? []);
       },
     );
+    const others = findings.length - FEW;
+    setAttribute(this.others, "hidden", others <= 0);
+    setAttribute(this.others, "aria-expanded", String(this.isWhole));
+    setText(this.others, this.isWhole ? "Show fewer" : `and ${count(others)} more`);
     setText(this.untold, all > findings.length ? `${count(all - findings.length)} more are not listed.` : "");
+  }
+
+  #turn() {
+    this.isWhole = !this.isWhole;
+    this.#drawFindings(this.of);
   }
 
   #drawSteps(steps) {
@@ -72,8 +88,7 @@ export class AlertFacts {
   }
 
   // One that fired before a target was set has no delivery of its own; an Alertmanager is told of it all the same.
-  #drawTold(told, hasTargets, alertmanager) {
-    const nobody = alertmanager ? EACH_MINUTE : hasTargets ? "Nobody yet." : "Nobody: no target is set.";
+  #drawTold(told, nobody) {
     const rows = told.length ? told.map((one) => [`${one.target} ${one.kind}`, one]) : [["nobody", null]];
     reconcile(
       this.told,
@@ -88,6 +103,8 @@ export class AlertFacts {
   }
 }
 
+const NO_TARGET = "Nobody: no target is set.";
+const NOT_KEPT = "No delivery is kept.";
 const EACH_MINUTE = "No delivery is kept; Alertmanager is told each minute while it fires.";
 
 const part = (title, ...content) => el("section", {}, el("h4", {}, title), ...content);

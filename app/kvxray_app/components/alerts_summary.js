@@ -1,5 +1,6 @@
 // What fires at a glance, how long ago it was looked at, and where alerts are sent.
 
+import { calmTitle } from "./alerts_active.js";
 import { el, reconcile, setAttribute, setText } from "./elements.js";
 import { age, count, plural } from "./format.js";
 import { whenWords } from "./moment_words.js";
@@ -28,9 +29,9 @@ export class AlertsSummary {
     this.node = el("section", { class: "summary panel", "aria-label": "Summary" }, this.counts, this.looked, sent);
   }
 
-  /** `numEngines`: null while not known. */
-  draw({ alerts, num, targets, looked_at: lookedAt, num_rules_on: numRules, pending }, numEngines) {
-    this.#drawCounts(alerts, num, pending.length);
+  /** `numEngines`: null while not known. `isOld`: it is the last that was known. */
+  draw({ alerts, num, targets, looked_at: lookedAt, num_rules_on: numRules, pending }, numEngines, isOld) {
+    this.#drawCounts(alerts, num, pending.length, isOld);
     const late = lookedAt ? (Date.now() - Date.parse(lookedAt)) / 1000 : 0;
     setText(this.looked, lookedWords(numRules, numEngines, lookedAt, late));
     setAttribute(this.looked, "data-late", late > LATE_S);
@@ -45,7 +46,7 @@ export class AlertsSummary {
     );
   }
 
-  #drawCounts(alerts, num, numPending) {
+  #drawCounts(alerts, num, numPending, isOld) {
     const severities = Object.keys(this.words.severities);
     const found = severities.map((key) => [key, alerts.filter(({ alert }) => alert.severity === key).length]);
     const told = found.filter(([, number]) => number);
@@ -53,7 +54,7 @@ export class AlertsSummary {
     const rows = [
       ...told.map(([key, number]) => [key, count(number), this.words.severities[key].toLowerCase()]),
       ...(unlisted > 0 ? [["more", count(unlisted), "not listed"]] : []),
-      ...(told.length ? [] : [["healthy", "", "Nothing fires"]]),
+      ...(told.length ? [] : [[isOld ? "more" : "healthy", "", calmTitle(isOld)]]),
       ...(numPending ? [["pending", count(numPending), "about to fire"]] : []),
     ];
     reconcile(
