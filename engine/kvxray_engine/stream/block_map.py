@@ -214,10 +214,10 @@ class BlockMap:
         lacking = set(self.holders.take_releases_without_hold()) if self.holders_known else set()
         if self.holders_known:
             self._faults = [_blaming(fault, lacking) for fault in self._faults]
-        told = {(fault.block, fault.holder) for fault in self._faults}
-        for block, holder in sorted(lacking):
-            if (block, holder) not in told:
-                self._faults.append(Fault("ref_underflow", block, holder, self.next_seq, self.t_ns))
+        told = {(fault.block, min(fault.holder, ANONYMOUS)) for fault in self._faults}
+        for block, holder in sorted(lacking - told):
+            who = holder if holder < ANONYMOUS else NO_ORDINAL
+            self._faults.append(Fault("ref_underflow", block, who, self.next_seq, self.t_ns))
         found, self._faults = self._faults, []
         # The null block stands for none: how often it is taken and given back counts for nothing.
         return [fault for fault in found if fault.block != self.descriptor.null_block]
