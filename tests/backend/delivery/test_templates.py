@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import Request, urlopen
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +23,7 @@ from kvxray_backend.delivery.signature import signature
 from kvxray_backend.delivery.slack_template import MAX_BLOCKS, escaped, slack_body
 from kvxray_engine.errors import UserError
 
+from tests.backend.delivery.alertmanager_server import free_port
 from tests.backend.delivery.sent_alerts import hook, made_alert
 from tests.backend.served import until
 
@@ -115,9 +119,35 @@ def test_the_template_of_the_docs_works(quick, tmp_path, receiver, sending):
     assert receiver.came[0].json["lines"][0].startswith("Request r-17 holds 12 blocks.")
 
 
+def python_of_the_docs(part):
+    """The one program of the page that has this in it."""
+    (found,) = [one for one in re.findall(r"```python\n(.*?)```", DOC, re.DOTALL) if part in one]
+    return found
+
+
+def test_the_receiver_in_the_docs_prints_what_it_is_sent():
+    port = free_port()
+    text = python_of_the_docs("class Receiver").replace("9000", str(port))
+    receiver = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
+    try:
+        until(lambda: is_taken(f"http://127.0.0.1:{port}/", b'{"a": 1}'))
+        assert receiver.stdout.readline() == '{"a": 1}\n'
+    finally:
+        receiver.kill()
+        receiver.communicate()
+
+
+def is_taken(url, body):
+    try:
+        with urlopen(Request(url, body)) as answer:
+            return answer.status == 204
+    except URLError:
+        return False
+
+
 def test_the_check_of_a_signature_in_the_docs_works():
     told = {}
-    exec(re.search(r"```python\n(.*?)```", DOC, re.DOTALL)[1], told)
+    exec(python_of_the_docs("def is_from_kvxray"), told)
     now_s, body = int(time.time()), b'{"a": 1}'
     header = signature("key", now_s, body)
     assert told["is_from_kvxray"]("key", header, body)
