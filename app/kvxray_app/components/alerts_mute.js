@@ -25,7 +25,7 @@ export class AlertMute {
       el("label", { for: "mute-note" }, "Why (others read it)"),
       this.note,
       this.problem,
-      el("div", { class: "buttons" }, no, this.yes),
+      el("div", { class: "actions" }, no, this.yes),
     );
     this.node = el("dialog", { class: "mute", "aria-labelledby": "mute-title" }, form);
   }

@@ -24,6 +24,10 @@ LOOKS = {
     "findings_banner": ("finding",),
     "kpi_tiles": ("tile",),
     "residency": ("health", "finding", "tile"),
+    "alerts": ("trouble", "dialog"),
+    "fleet": ("trouble", "dialog"),
+    "overview": ("trouble",),
+    "signals": ("trouble",),
 }
 """What several components draw alike (look_LOOK.css), by component."""
 
