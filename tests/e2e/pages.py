@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Page
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from playwright.sync_api import Browser, Page, expect
+
+from tests.app.browser import PATIENCE_MS
 from tests.e2e.demo_rig import until
 
 LINKS = "[data-testid=stTopNavLink]"
@@ -65,3 +69,16 @@ class Tab:
 
     def _ended(self) -> None:
         self._waits_for -= 1
+
+
+@contextmanager
+def patient_tab(browser: Browser) -> Iterator[Tab]:
+    """A tab in which a story is told: wide and dark, waiting as long as a busy machine needs; no script may fail."""
+    context = browser.new_context(viewport={"width": 1440, "height": 1000}, color_scheme="dark")
+    context.set_default_timeout(PATIENCE_MS)
+    expect.set_options(timeout=PATIENCE_MS)
+    tab = Tab(context.new_page())
+    yield tab
+    context.close()
+    expect.set_options(timeout=None)
+    assert not tab.errors, f"a script on the page failed: {tab.errors}"

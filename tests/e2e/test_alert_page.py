@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.app.browser import PATIENCE_MS
 from tests.e2e.demo_rig import until
-from tests.e2e.pages import Tab
+from tests.e2e.pages import Tab, patient_tab
 from tests.e2e.told_engine import ToldEngine, told_engine
 
 pytestmark = pytest.mark.browser
@@ -40,14 +39,8 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToldEngine]:
 
 @pytest.fixture(scope="module")
 def tab(chromium: Browser) -> Iterator[Tab]:
-    context = chromium.new_context(viewport={"width": 1440, "height": 1000}, color_scheme="dark")
-    context.set_default_timeout(PATIENCE_MS)
-    expect.set_options(timeout=PATIENCE_MS)
-    tab = Tab(context.new_page())
-    yield tab
-    context.close()
-    expect.set_options(timeout=None)
-    assert not tab.errors, f"a script on the page failed: {tab.errors}"
+    with patient_tab(chromium) as tab:
+        yield tab
 
 
 @pytest.fixture(scope="module")

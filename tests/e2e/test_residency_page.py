@@ -8,9 +8,8 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.app.browser import PATIENCE_MS
 from tests.e2e.demo_rig import DemoRig, until
-from tests.e2e.pages import Tab
+from tests.e2e.pages import Tab, patient_tab
 from tests.e2e.recorded_engine import BEFORE_RESET, RecordedEngine, recorded_engine
 
 pytestmark = pytest.mark.browser
@@ -42,14 +41,8 @@ def engine(rig: DemoRig) -> Iterator[RecordedEngine]:
 
 @pytest.fixture(scope="module")
 def tab(chromium: Browser, engine: RecordedEngine) -> Iterator[Tab]:
-    context = chromium.new_context(viewport={"width": 1440, "height": 1000}, color_scheme="dark")
-    context.set_default_timeout(PATIENCE_MS)
-    expect.set_options(timeout=PATIENCE_MS)
-    tab = Tab(context.new_page())
-    yield tab
-    context.close()
-    expect.set_options(timeout=None)
-    assert not tab.errors, "a script on the page failed"
+    with patient_tab(chromium) as tab:
+        yield tab
 
 
 def shown(page: Page, figure: str) -> str:
