@@ -46,6 +46,7 @@ class Bucket:
 
 COUNTED: Final[dict[str, Callable[[Bucket, int], float | None]]] = {
     "allocations_per_s": lambda bucket, seconds: bucket.per_second("BlockAllocated", seconds),
+    "stores_per_s": lambda bucket, seconds: bucket.per_second("BlockCached", seconds),
     "evictions_per_s": lambda bucket, seconds: bucket.per_second("BlockEvicted", seconds),
     "preemptions_per_s": lambda bucket, seconds: bucket.per_second("RequestPreempted", seconds),
     "tokens_per_s": lambda bucket, seconds: sum(e["a0"] for e in bucket.of_kind("TokensGenerated")) / seconds,
