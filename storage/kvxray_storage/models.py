@@ -1,4 +1,5 @@
 """The tables of the event log, the same on SQLite and PostgreSQL. Only shapes: who writes and reads stands elsewhere.
+Those of alerts stand in `alert_tables` and are had from here too, so that every table is.
 
 Times are wall-clock nanoseconds (BIGINT). `seq` and `wire_seq` ranges include both ends. Hashes and encoded columns are
 bytes and never numbers. JSON is text. A new table or column comes with a migration; a test compares the two.
@@ -10,34 +11,13 @@ from typing import Final
 
 import sqlalchemy as sa
 
+from kvxray_storage.alert_tables import alert as alert
+from kvxray_storage.alert_tables import alert_rule as alert_rule
+from kvxray_storage.alert_tables import mute as mute
+from kvxray_storage.alert_tables import notification as notification
 from kvxray_storage.rollup_columns import COUNTERS, GAUGE_COLUMNS, HISTOGRAMS, MAXIMA
-
-metadata: Final = sa.MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(referred_table_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-    }
-)
-
-
-def _key(*, primary: bool = True) -> list[sa.Column[int]]:
-    """The two columns that name an epoch."""
-    return [
-        sa.Column("source_id", sa.Integer, primary_key=primary, autoincrement=False, nullable=False),
-        sa.Column("epoch", sa.Integer, primary_key=primary, autoincrement=False, nullable=False),
-    ]
-
-
-def _of_epoch() -> sa.ForeignKeyConstraint:
-    return sa.ForeignKeyConstraint(["source_id", "epoch"], ["epoch.source_id", "epoch.epoch"], ondelete="CASCADE")
-
-
-def _crc(name: str = "crc") -> sa.Column[int]:
-    """The sum over a row (`row_sums`) that follows from nothing else; NULL: an older kvxray stored it."""
-    return sa.Column(name, sa.BigInteger)
-
+from kvxray_storage.table_parts import crc, key, of_epoch
+from kvxray_storage.table_parts import metadata as metadata
 
 setting: Final = sa.Table(
     "setting",
@@ -45,7 +25,7 @@ setting: Final = sa.Table(
     # What the database itself must remember, such as the key of its digests.
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("value", sa.LargeBinary, nullable=False),
-    _crc(),
+    crc(),
 )
 
 source: Final = sa.Table(
@@ -55,13 +35,13 @@ source: Final = sa.Table(
     sa.Column("name", sa.Text, nullable=False, unique=True),
     sa.Column("labels", sa.Text, nullable=False),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
-    _crc(),
+    crc(),
 )
 
 epoch: Final = sa.Table(
     "epoch",
     metadata,
-    *_key(),
+    *key(),
     sa.Column("incarnation", sa.Text, nullable=False),
     sa.Column("descriptor", sa.Text, nullable=False),
     sa.Column("started_ns", sa.BigInteger, nullable=False),
@@ -81,8 +61,8 @@ epoch: Final = sa.Table(
     sa.Column("pruned_seq", sa.BigInteger),
     sa.Column("pruned_ns", sa.BigInteger),
     # Of what stays as it was, and of `descriptor`, which changes.
-    _crc(),
-    _crc("descriptor_crc"),
+    crc(),
+    crc("descriptor_crc"),
     # When an import of it began that has not ended: what is here is a part of the file. NULL: it is whole.
     sa.Column("importing_ns", sa.BigInteger),
     sa.ForeignKeyConstraint(["source_id"], ["source.source_id"], ondelete="CASCADE"),
@@ -92,7 +72,7 @@ epoch: Final = sa.Table(
 chunk: Final = sa.Table(
     "chunk",
     metadata,
-    *_key(),
+    *key(),
     # The key is the first message's number: unlike `seq` it moves even with a message that holds no event.
     sa.Column("wire_seq0", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("wire_seq1", sa.BigInteger, nullable=False),
@@ -115,7 +95,7 @@ chunk: Final = sa.Table(
     sa.Column("bits", sa.LargeBinary, nullable=False),
     sa.Column("hash_bits", sa.LargeBinary),
     sa.Column("data", sa.LargeBinary, nullable=False),
-    _of_epoch(),
+    of_epoch(),
     # Chunks of an epoch do not overlap: by their ends they are in the order of their events.
     sa.Index(None, "source_id", "epoch", "seq1"),
     sa.Index(None, "source_id", "epoch", "t1_ns"),
@@ -125,7 +105,7 @@ chunk: Final = sa.Table(
 keyframe: Final = sa.Table(
     "keyframe",
     metadata,
-    *_key(),
+    *key(),
     # The state before event `seq` of message `wire_seq`: replay goes on with the chunks from there.
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("kind", sa.Text, primary_key=True),
@@ -138,21 +118,21 @@ keyframe: Final = sa.Table(
     # The rollups that were open here. NULL: everything after this keyframe is still to be folded.
     sa.Column("rollup", sa.LargeBinary),
     sa.Column("state", sa.LargeBinary, nullable=False),
-    _of_epoch(),
+    of_epoch(),
 )
 
 name: Final = sa.Table(
     "name",
     metadata,
-    *_key(),
+    *key(),
     # What the ordinal of a holder means. Kept apart from the chunks because it outlives them, and to be found by id.
     sa.Column("ordinal", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("id", sa.Text, nullable=False),
     # What is not usual of kind, parent, deadline, tenant, session, LoRA and salt as the stream tells them (a JSON
     # object; until schema 0006 an array of all); secrets digested.
     sa.Column("detail", sa.Text, nullable=False),
-    _crc(),
-    _of_epoch(),
+    crc(),
+    of_epoch(),
     sa.Index(None, "source_id", "id"),
     sqlite_with_rowid=False,
 )
@@ -160,21 +140,21 @@ name: Final = sa.Table(
 posting: Final = sa.Table(
     "posting",
     metadata,
-    *_key(),
+    *key(),
     # Which of the holders with ordinals 256 * bucket.. occur in which chunks of messages wire_seq0..wire_seq1, as
     # `postings.py` packs it: one row a bucket and commit. Rows a holder took a sixth of all that a server stores.
     sa.Column("bucket", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("wire_seq0", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("wire_seq1", sa.BigInteger, nullable=False),
     sa.Column("packed", sa.LargeBinary, nullable=False),
-    _of_epoch(),
+    of_epoch(),
     sqlite_with_rowid=False,
 )
 
 gap: Final = sa.Table(
     "gap",
     metadata,
-    *_key(),
+    *key(),
     # Messages wire_seq0..wire_seq1, and with them events seq0..seq1, that are not stored.
     sa.Column("wire_seq0", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("wire_seq1", sa.BigInteger, nullable=False),
@@ -185,18 +165,18 @@ gap: Final = sa.Table(
     sa.Column("reason", sa.Text, nullable=False),
     # When the missing messages were stored after all; NULL while they are missing.
     sa.Column("repaired_ns", sa.BigInteger),
-    _crc(),
-    _of_epoch(),
+    crc(),
+    of_epoch(),
 )
 
 cursor: Final = sa.Table(
     "cursor",
     metadata,
-    *_key(),
+    *key(),
     # Everything before these numbers is durable or a recorded gap: what "acknowledged" means.
     sa.Column("next_wire_seq", sa.BigInteger, nullable=False),
     sa.Column("next_seq", sa.BigInteger, nullable=False),
-    _of_epoch(),
+    of_epoch(),
 )
 
 finding: Final = sa.Table(
@@ -216,7 +196,7 @@ finding: Final = sa.Table(
     sa.Column("numbers", sa.Text, nullable=False),
     sa.Column("certainty", sa.Text, nullable=False),
     sa.Column("sentence", sa.Text, nullable=False),
-    _crc(),
+    crc(),
     sa.Index(None, "source", "state", "at_ns"),
 )
 
@@ -234,8 +214,8 @@ def _rollup(name: str) -> sa.Table:
         *(sa.Column(one, sa.LargeBinary, nullable=False) for one in HISTOGRAMS),
         sa.Column("usable_blocks", sa.BigInteger),
         *(sa.Column(one, sa.BigInteger) for one in GAUGE_COLUMNS),
-        _crc(),
-        _of_epoch(),
+        crc(),
+        of_epoch(),
         sqlite_with_rowid=False,
     )
 
@@ -254,7 +234,7 @@ bookmark: Final = sa.Table(
     sa.Column("at_ns", sa.BigInteger, nullable=False),
     sa.Column("note", sa.Text, nullable=False),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
-    _crc(),
+    crc(),
     sa.Index(None, "source", "at_ns"),
 )
 
@@ -266,7 +246,7 @@ signal_minute: Final = sa.Table(
     sa.Column("source", sa.Text, primary_key=True),
     sa.Column("t_s", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("packed", sa.LargeBinary, nullable=False),
-    _crc(),
+    crc(),
     sqlite_with_rowid=False,
 )
 
@@ -277,70 +257,7 @@ attached_engine: Final = sa.Table(
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("spec", sa.Text, nullable=False),
     sa.Column("created_ns", sa.BigInteger, nullable=False),
-    _crc(),
-)
-
-alert: Final = sa.Table(
-    "alert",
-    metadata,
-    # A rule that fired for an engine, from then until it was over; `evidence`: a JSON object, the backend's to know.
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("rule", sa.Text, nullable=False),
-    # The name of the engine, or of the fleet, that it is about.
-    sa.Column("engine", sa.Text, nullable=False),
-    sa.Column("severity", sa.Text, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),
-    sa.Column("began_ns", sa.BigInteger, nullable=False),
-    sa.Column("fired_ns", sa.BigInteger, nullable=False),
-    sa.Column("ended_ns", sa.BigInteger),
-    sa.Column("evidence", sa.Text, nullable=False),
-    _crc(),
-    sa.Index(None, "state", "fired_ns"),
-)
-
-notification: Final = sa.Table(
-    "notification",
-    metadata,
-    # What a target is to be told of an alert (that it fired, that it is over), until it was told.
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("target", sa.Text, nullable=False),
-    sa.Column("alert_id", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),
-    sa.Column("created_ns", sa.BigInteger, nullable=False),
-    sa.Column("due_ns", sa.BigInteger, nullable=False),
-    sa.Column("attempts", sa.Integer, nullable=False),
-    sa.Column("delivered_ns", sa.BigInteger),
-    # Why the last try failed; empty: none did.
-    sa.Column("error", sa.Text, nullable=False),
-    # Id of the delivery that it was sent with and may have arrived by; empty: none.
-    sa.Column("delivery", sa.Text, nullable=False),
-    _crc(),
-    sa.Index(None, "delivered_ns", "due_ns"),
-    sa.UniqueConstraint("alert_id", "target", "kind"),
-)
-
-mute: Final = sa.Table(
-    "mute",
-    metadata,
-    # Nobody is notified of a rule (empty: any), for an engine (empty: any), until then.
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("rule", sa.Text, nullable=False),
-    sa.Column("engine", sa.Text, nullable=False),
-    sa.Column("until_ns", sa.BigInteger, nullable=False),
-    sa.Column("note", sa.Text, nullable=False),
-    sa.Column("created_ns", sa.BigInteger, nullable=False),
-    _crc(),
-)
-
-alert_rule: Final = sa.Table(
-    "alert_rule",
-    metadata,
-    # Whether a rule is on, where somebody decided; `text`: of one that was written on the page, its YAML.
-    sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("is_on", sa.Boolean, nullable=False),
-    sa.Column("text", sa.Text),
-    sa.Column("changed_ns", sa.BigInteger, nullable=False),
-    _crc(),
+    crc(),
 )
 
 retention: Final = sa.Table(
@@ -351,6 +268,6 @@ retention: Final = sa.Table(
     sa.Column("max_age_s", sa.BigInteger),
     sa.Column("max_bytes", sa.BigInteger),
     sa.Column("changed_ns", sa.BigInteger, nullable=False),
-    _crc(),
+    crc(),
     sa.ForeignKeyConstraint(["source_id"], ["source.source_id"], ondelete="CASCADE"),
 )
