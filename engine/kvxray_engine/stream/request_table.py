@@ -37,6 +37,9 @@ ROW: Final = np.dtype(
 )
 KEEP_ENDED: Final = 2048
 PRUNE_AT: Final = 8192
+"""Requests, or half as many again as were kept the last time: to look who holds what takes as long as many messages do,
+and with thousands of leaks the ended ones never get few.
+"""
 _ENDED: Final = [int(status) for status in ENDED_STATUSES]
 _ENDING: Final = {
     Kind.RequestFinished: RequestStatus.finished,
@@ -106,6 +109,7 @@ class RequestTable:
         self._rows: NDArray[np.void] = np.zeros(256, ROW)
         self._ordinals: U4 = np.zeros(256, np.uint32)
         self._size = 0
+        self._prune_at = PRUNE_AT
         self.names: dict[int, Name] = {}
 
     def __len__(self) -> int:
@@ -124,7 +128,7 @@ class RequestTable:
     def copy(self) -> RequestTable:
         made = RequestTable()
         made._rows, made._ordinals, made._size = self.rows.copy(), self.ordinals.copy(), self._size
-        made.names = dict(self.names)
+        made._prune_at, made.names = self._prune_at, dict(self.names)
         return made
 
     def add_names(self, req0: int, names: Sequence[Name]) -> None:
@@ -224,7 +228,7 @@ class RequestTable:
         return found
 
     def wants_pruning(self) -> bool:
-        return self._size >= PRUNE_AT and int(np.count_nonzero(_IS_ENDED[self.rows["status"]])) > KEEP_ENDED * 2
+        return self._size >= self._prune_at
 
     def prune(self, holders: U4) -> None:
         """Forgets ended requests that hold nothing, all but the newest."""
@@ -241,6 +245,7 @@ class RequestTable:
         self._size = len(rows)
         self._rows = np.concatenate([rows, np.zeros(max(256, len(rows)), ROW)])
         self._ordinals = np.ascontiguousarray(self._rows["ordinal"])
+        self._prune_at = max(PRUNE_AT, self._size + self._size // 2)
         self.names = names
 
     def replace_from_dump(self, requests: Sequence[RequestDump], step: int) -> None:
@@ -287,8 +292,9 @@ class RequestTable:
         size = self._size + len(fresh)
         if size > len(self._rows):
             self._rows = np.concatenate([self._rows[: self._size], np.zeros(size, ROW)])
-        self._rows[self._size : size] = fresh
+            self._ordinals = np.concatenate([self.ordinals, np.zeros(size, np.uint32)])
+        self._rows[self._size : size], self._ordinals[self._size : size] = fresh, ordinals
         if self._size and ordinals[0] < self._ordinals[self._size - 1]:
             self._rows[:size] = np.sort(self._rows[:size], order="ordinal", kind="stable")
-        self._ordinals = np.ascontiguousarray(self._rows["ordinal"])
+            self._ordinals[:size] = self._rows["ordinal"][:size]
         self._size = size
