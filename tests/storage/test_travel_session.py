@@ -39,7 +39,7 @@ def life(database):
 def digest(state):
     """All that a state tells, in few bytes."""
     found = hashlib.sha256()
-    for name in (*BLOCK_COLUMNS, "state", "kind_totals"):
+    for name in (*BLOCK_COLUMNS, "state", "kind_totals", "eviction_totals"):
         found.update(getattr(state, name).tobytes())
     if state.holders_known:
         for column in state.holds():

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kvxray_engine.stream.codec import BadMessage, Message, decode_descriptor
-from kvxray_engine.stream.columns import HAS_VALUE, NUM_KINDS, U1, U4, Columns, kind_table
+from kvxray_engine.stream.columns import HAS_VALUE, NUM_CAUSES, NUM_KINDS, U1, U4, Columns, kind_table
 from kvxray_engine.stream.event_times import timing_of
 from kvxray_engine.stream.hash_table import HashTable
 from kvxray_engine.stream.holder_log import ANONYMOUS, HolderLog
@@ -66,7 +66,8 @@ class BlockMap:
 
     Arrays have one entry a block, the null block included. `ref`, `hash_ordinal`: UNKNOWN_U4 = not known;
     `hash_ordinal`, `parent_ordinal`: NO_ORDINAL = none. `slots`: tokens written. `t_alloc`, `t_last`: wall ns (0
-    never). `state`: BlockState, kept equal to what `classify` says of the other columns.
+    never). `state`: BlockState, kept equal to what `classify` says of the other columns. `kind_totals`: events by kind;
+    `eviction_totals`: those of BlockEvicted by cause, as far as causes were told.
     """
 
     def __init__(self, descriptor: Descriptor, *, source: str = "", incarnation: str = "", known: bool = True) -> None:
@@ -79,6 +80,7 @@ class BlockMap:
         self.next_wire_seq = 0
         self.lost = 0
         self.kind_totals = np.zeros(NUM_KINDS, np.int64)
+        self.eviction_totals = np.zeros(NUM_CAUSES, np.int64)
         self.queried_tokens = 0
         self.hit_tokens = 0
         self.generated_tokens = 0
@@ -145,7 +147,7 @@ class BlockMap:
     def copy(self) -> BlockMap:
         """Another fold in the same state, which goes its own way."""
         made = copy(self)
-        for name in (*BLOCK_COLUMNS, "state", "_counts", "kind_totals"):
+        for name in (*BLOCK_COLUMNS, "state", "_counts", "kind_totals", "eviction_totals"):
             setattr(made, name, getattr(self, name).copy())
         made._scratch = np.zeros(self.num_blocks, np.uint32)
         made.holders, made.hashes, made.requests = self.holders.copy(), self.hashes.copy(), self.requests.copy()
@@ -181,7 +183,7 @@ class BlockMap:
 
     def adopt_totals(self, other: BlockMap) -> None:
         """Goes on counting from where another fold of the same epoch stood: totals never run backwards."""
-        self.kind_totals = other.kind_totals.copy()
+        self.kind_totals, self.eviction_totals = other.kind_totals.copy(), other.eviction_totals.copy()
         self.queried_tokens, self.hit_tokens = other.queried_tokens, other.hit_tokens
         self.generated_tokens, self.computed_tokens = other.generated_tokens, other.computed_tokens
 
@@ -387,7 +389,10 @@ class BlockMap:
                 raise BadMessage("The message copies from a block that the source does not have.")
 
     def _count_operations(self, columns: Columns) -> None:
-        self.kind_totals += columns.kind_counts()
+        counts = columns.kind_counts()
+        self.kind_totals += counts
+        if counts[Kind.BlockEvicted]:
+            self.eviction_totals += columns.cause_counts(Kind.BlockEvicted)
         scheduled = columns.kind == Kind.RequestScheduled
         if scheduled.any():
             self.queried_tokens += int(columns.a0[scheduled].sum(dtype=np.int64))

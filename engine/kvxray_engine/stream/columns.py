@@ -35,6 +35,7 @@ COLUMN_TYPES: Final = (
 """Order and type of the columns on the wire and in chunks; the hash bytes follow them."""
 
 NUM_KINDS: Final = 64
+NUM_CAUSES: Final = 32
 
 _arrays: Final = attrgetter(*(name for name, _ in COLUMN_TYPES))
 
@@ -104,6 +105,12 @@ class Columns:
     def kind_counts(self) -> I8:
         """Events of each kind, indexed by kind."""
         counts = np.bincount(self.kind, weights=self.events_by_operation(), minlength=NUM_KINDS)
+        return counts.astype(np.int64)
+
+    def cause_counts(self, kind: Kind) -> I8:
+        """Events of one kind by cause, indexed by cause."""
+        at = self.kind == kind
+        counts = np.bincount(self.cause[at], weights=self.events_by_operation()[at], minlength=NUM_CAUSES)
         return counts.astype(np.int64)
 
     def with_time_shifted(self, microseconds: int | I8) -> Columns:

@@ -27,7 +27,7 @@ from kvxray_engine.stream.codec import (
     decode_descriptor,
     encode_descriptor,
 )
-from kvxray_engine.stream.columns import I8, U4
+from kvxray_engine.stream.columns import I8, NUM_CAUSES, U4
 from kvxray_engine.stream.hash_table import HashTable
 from kvxray_engine.stream.request_table import ROW
 from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, Name
@@ -59,7 +59,7 @@ _MAX_NAMES: Final = 1 << 20
 
 class _Head(msgspec.Struct, array_like=True):
     """What a snapshot says beside its columns. `times`: the table that the columns of times point into (version 1 has
-    none: they are the times).
+    none: they are the times). `eviction_totals`: empty from an engine that does not count them by cause yet.
     """
 
     source: str
@@ -79,6 +79,7 @@ class _Head(msgspec.Struct, array_like=True):
     num_requests: int
     names: Annotated[list[tuple[int, Name]], msgspec.Meta(max_length=_MAX_NAMES)]
     times: Annotated[list[int], msgspec.Meta(max_length=2 * MAX_BLOCKS)] = []
+    eviction_totals: Annotated[list[int], msgspec.Meta(max_length=NUM_CAUSES)] = []
 
 
 _HEAD: Final = msgspec.msgpack.Decoder(_Head)
@@ -189,6 +190,7 @@ def _head_of(block_map: BlockMap, runs: list[tuple[int, bytes]], num_holds: int,
         (block_map.queried_tokens, block_map.hit_tokens, block_map.generated_tokens, block_map.computed_tokens),
         block_map.kind_totals.tolist(), width, [(first, len(run) // width) for first, run in runs], num_holds,
         len(block_map.requests), sorted(block_map.requests.names.items()), times.tolist(),
+        block_map.eviction_totals.tolist(),
     )  # fmt: skip
 
 
@@ -228,8 +230,10 @@ def _sizes(head: _Head, num_blocks: int, kinds: list[tuple[str, str]]) -> list[i
         raise BadMessage("The snapshot claims more blocks, holds or requests than kvxray follows.")
     if len(head.names) > 4 * MAX_BLOCKS or head.hash_width not in (8, 16, 32) or len(head.kind_totals) > 256:
         raise BadMessage("The head of the snapshot is out of range.")
-    if min(head.step, head.t_ns, head.next_seq, head.next_wire_seq, head.lost, *head.tokens, *head.kind_totals) < 0:
-        raise BadMessage("A number in the head of the snapshot is negative.")
+    totals = (*head.tokens, *head.kind_totals, *head.eviction_totals)
+    numbers = (head.step, head.t_ns, head.next_seq, head.next_wire_seq, head.lost, *totals)
+    if not 0 <= min(numbers) <= max(numbers) < 2**63:
+        raise BadMessage("A number in the head of the snapshot is negative, or too large.")
     blocks = [num_blocks * np.dtype(dtype).itemsize for _, dtype in kinds]
     return [*blocks, head.num_holds * 4, head.num_holds * 4, head.num_requests * ROW.itemsize]
 
@@ -267,6 +271,7 @@ def _load_head(block_map: BlockMap, head: _Head) -> None:
     block_map.queried_tokens, block_map.hit_tokens, block_map.generated_tokens, block_map.computed_tokens = head.tokens
     totals = block_map.kind_totals
     totals[: len(head.kind_totals)] = head.kind_totals[: len(totals)]
+    block_map.eviction_totals[: len(head.eviction_totals)] = head.eviction_totals
 
 
 def _load_hashes(block_map: BlockMap, head: _Head, data: memoryview) -> None:

@@ -38,7 +38,7 @@ def world(request):
 
 
 def everything(state):
-    names = (*BLOCK_COLUMNS, "state", "kind_totals")
+    names = (*BLOCK_COLUMNS, "state", "kind_totals", "eviction_totals")
     numbers = ("step", "t_ns", "next_seq", "next_wire_seq", "generated_tokens", "computed_tokens", "queried_tokens")
     return {
         **{name: getattr(state, name).tolist() for name in names},
