@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Final, Self
 
 from kvxray_engine.errors import UserError
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -29,51 +26,11 @@ from kvxray_backend.loopback import is_loopback
 from kvxray_backend.observed.entries import Entry, read_entry
 from kvxray_backend.observed.spec import ObserveSpec
 from kvxray_backend.observed.target_list import TargetList
-from kvxray_backend.quantities import parse_age, parse_size
-from kvxray_backend.source_name import is_source_name
+from kvxray_backend.setting_urls import checked_url
+from kvxray_backend.source_spec import Age, Size, SourceSpec
+from kvxray_backend.webhook_spec import WebhookSpec
 
 ENV_PREFIX: Final = "KVXRAY_"
-
-Age = Annotated[int | None, BeforeValidator(parse_age)]
-"""Seconds, written as 7d; None, written none: no limit."""
-Size = Annotated[int | None, BeforeValidator(parse_size)]
-"""Bytes, written as 10GB."""
-_ENDPOINT: Final = re.compile(r"(tcp://[^\s/]+:[0-9]+|ipc://\S+|inproc://\S+)")
-
-
-class SourceSpec(BaseModel):
-    """One engine to follow: where its events, its replay socket and its own HTTP API are."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str = Field(description="The name of the source in the API and on the page.")
-    events: str = Field(description="ZMQ endpoint of its events, for example tcp://127.0.0.1:5570.")
-    replay: str = Field(description="ZMQ endpoint that answers replay and snapshot requests.")
-    api: str | None = Field(default=None, description="Base URL of the engine's own API; None where it has none.")
-
-    retention_age: Age = Field(default=None, description="How long its events are kept, where not as all others.")
-    retention_size: Size = Field(default=None, description="How much of its history is kept at most.")
-
-    @field_validator("name")
-    @classmethod
-    def _plain_name(cls, name: str) -> str:
-        if not is_source_name(name):
-            raise ValueError("a source's name is up to 63 letters, digits, dots, dashes and underscores")
-        return name
-
-    @field_validator("events", "replay")
-    @classmethod
-    def _zmq_endpoint(cls, endpoint: str) -> str:
-        if not _ENDPOINT.fullmatch(endpoint):
-            raise ValueError(f"{endpoint!r} is not an endpoint such as tcp://127.0.0.1:5570 or ipc:///tmp/events")
-        if endpoint.startswith("tcp://") and not _is_port(endpoint.rpartition(":")[2]):
-            raise ValueError(f"the port of {endpoint!r} is not one from 1 to 65535")
-        return endpoint
-
-    @field_validator("api")
-    @classmethod
-    def _http_url(cls, url: str | None) -> str | None:
-        return _checked_url(url).rstrip("/") if url is not None else None
 
 
 def _engine_setting(raw: Any) -> Entry:
@@ -84,32 +41,6 @@ def _engine_setting(raw: Any) -> Entry:
 
 
 EngineSetting = Annotated[ObserveSpec | TargetList, BeforeValidator(_engine_setting)]
-
-
-class WebhookSpec(BaseModel):
-    """Where alerts are posted to, and how they are written there."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    name: str = Field(description="Its name on the page.")
-    url: str = Field(description="http or https URL that takes a POST.", repr=False)
-    secret: SecretStr = Field(default=SecretStr(""), description="Key that the body is signed with; empty: it is not.")
-    template: str = Field(default="json", description="json, slack, or a file with a template of your own.")
-    least: Literal["info", "warning", "critical"] = Field(
-        default="info", description="The least severity that it is told of."
-    )
-
-    @field_validator("name")
-    @classmethod
-    def _plain_name(cls, name: str) -> str:
-        if not is_source_name(name):
-            raise ValueError("a webhook's name is up to 63 letters, digits, dots, dashes and underscores")
-        return name
-
-    @field_validator("url")
-    @classmethod
-    def _http_url(cls, url: str) -> str:
-        return _checked_url(url)
 
 
 class Settings(BaseSettings):
@@ -204,12 +135,12 @@ class Settings(BaseSettings):
     def _split_urls(cls, urls: Any) -> Any:
         if isinstance(urls, str):
             urls = urls.split(",")
-        return tuple(_checked_url(str(url).strip()).rstrip("/") for url in urls if str(url).strip())
+        return tuple(checked_url(str(url).strip()).rstrip("/") for url in urls if str(url).strip())
 
     @field_validator("public_url")
     @classmethod
     def _whole_url(cls, url: str) -> str:
-        return _checked_url(url.strip()).rstrip("/") if url.strip() else ""
+        return checked_url(url.strip()).rstrip("/") if url.strip() else ""
 
     @field_validator("observe", "rules", mode="before")
     @classmethod
@@ -272,32 +203,6 @@ class Settings(BaseSettings):
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{self.base_path}"
 
 
-def _is_port(digits: str) -> bool:
-    return len(digits) <= 5 and 1 <= int(digits) <= 65535
-
-
-def _checked_url(url: str) -> str:
-    if not re.fullmatch(r"https?://\S+", url):
-        raise ValueError(f"{_without_secrets(url)!r} is not a URL such as http://127.0.0.1:8000")
-    if not _names_a_server(url):
-        raise ValueError(f"{_without_secrets(url)!r} does not name a server and a port from 1 to 65535")
-    return url
-
-
-def _without_secrets(url: str) -> str:
-    """As a message may have it: without name and password, and without a path that may be one."""
-    return re.sub(r"(?<=[^:/])([/?#]).+", r"\1…", re.sub(r"(?<=//).*@", "…@", url), count=1)
-
-
-def _names_a_server(url: str) -> bool:
-    """Whether an http URL has a host, and a port that can be reached where it has one."""
-    try:
-        parts = urlsplit(url)
-        return bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
 def load_settings(**overrides: Any) -> Settings:
     """Settings from the environment, `overrides` winning. Raises `UserError`, one sentence, for a bad value."""
     try:
@@ -313,3 +218,6 @@ def load_settings(**overrides: Any) -> Settings:
         if "engines" in str(error):
             raise UserError("Write KVXRAY_ENGINES as a JSON list of engines, as in docs/attach.md.") from error
         raise UserError("Write KVXRAY_SOURCES as a JSON list of {name, events, replay, api}.") from error
+
+
+__all__ = ["ENV_PREFIX", "Settings", "SourceSpec", "WebhookSpec", "load_settings"]
