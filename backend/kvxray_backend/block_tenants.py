@@ -37,20 +37,27 @@ def tenants_of_blocks(
 
     unheld: which blocks nobody holds. blocks, holders: one entry a hold, sorted by block.
     """
-    classes: U1 = np.where(unheld, NOBODY, UNKNOWN).astype(np.uint8)
+    codes, known = codes_of_blocks(unheld, blocks, holders, names)
+    ranks, told = _ranked(codes, known)
+    return ranks[codes], told
+
+
+def codes_of_blocks(
+    unheld: NDArray[np.bool_], blocks: U4, holders: U4, names: Mapping[int, Name]
+) -> tuple[U4, list[str]]:
+    """As `tenants_of_blocks`, but all tenants have a code of their own: FIRST and their place among those named."""
+    codes: U4 = np.where(unheld, NOBODY, UNKNOWN).astype(np.uint32)
     if not len(blocks):
-        return classes, []
+        return codes, []
     ordinals, at = np.unique(holders, return_inverse=True)
     tenants = [_tenant(int(ordinal), names) for ordinal in ordinals]
     known = sorted({tenant for tenant in tenants if tenant})
     of_tenant = {tenant: FIRST + place for place, tenant in enumerate(known)}
-    codes = np.array([UNKNOWN if t is None else of_tenant.get(t, NOT_TOLD) for t in tenants], np.uint32)[at]
+    told = np.array([UNKNOWN if t is None else of_tenant.get(t, NOT_TOLD) for t in tenants], np.uint32)[at]
     firsts = np.flatnonzero(np.concatenate(([True], blocks[1:] != blocks[:-1])))
-    least, most = np.minimum.reduceat(codes, firsts), np.maximum.reduceat(codes, firsts)
-    found = np.where(least == UNKNOWN, UNKNOWN, np.where(least == most, least, SEVERAL))
-    ranks, told = _ranked(found, known)
-    classes[blocks[firsts]] = ranks[found]
-    return classes, told
+    least, most = np.minimum.reduceat(told, firsts), np.maximum.reduceat(told, firsts)
+    codes[blocks[firsts]] = np.where(least == UNKNOWN, UNKNOWN, np.where(least == most, least, SEVERAL))
+    return codes, known
 
 
 def _tenant(ordinal: int, names: Mapping[int, Name]) -> str | None:
@@ -61,9 +68,9 @@ def _tenant(ordinal: int, names: Mapping[int, Name]) -> str | None:
     return None if name is None else name.tenant
 
 
-def _ranked(found: NDArray[np.uint32], known: list[str]) -> tuple[U1, list[str]]:
+def _ranked(codes: U4, known: list[str]) -> tuple[U1, list[str]]:
     """What each class becomes once those of most blocks come first and the rest are OTHERS, and their tenants."""
-    counts = np.bincount(found, minlength=FIRST + len(known))[FIRST:]
+    counts = np.bincount(codes, minlength=FIRST + len(known))[FIRST:]
     most = np.argsort(-counts, kind="stable")[:MOST_TENANTS]
     ranks = np.full(FIRST + len(known), OTHERS, np.uint8)
     ranks[:FIRST] = np.arange(FIRST)

@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
+from kvxray_engine.stream.columns import U4
 from kvxray_engine.stream.residency_state import first_of_each
 from kvxray_engine.stream.schema import Name
 from numpy.typing import NDArray
 
-from kvxray_backend.analysis.tenant_shares import Shares, Tenant, counted_shares, tenant_of
-from kvxray_backend.block_tenants import FIRST, MOST_TENANTS, NOT_TOLD, OTHERS, SEVERAL, UNKNOWN
+from kvxray_backend.analysis.tenant_shares import Shares, Tenancy, Tenant, ToldBy, counted_shares, tenant_of
+from kvxray_backend.block_tenants import FIRST, NOT_TOLD, SEVERAL, UNKNOWN
 from kvxray_backend.residency.chain_order import parents_of_hashes
 from kvxray_backend.residency.columns import ResidencyColumns
 from kvxray_backend.residency.measures import parents_among
@@ -30,14 +31,22 @@ _LOST: Final = -3
 Codes = NDArray[np.int64]
 
 
-def shares_of_hashes(columns: ResidencyColumns, names: Mapping[int, Name]) -> Shares:
+def shares_of_hashes(columns: ResidencyColumns, names: Mapping[int, Name], by: ToldBy | None = None) -> Shares:
     """Each hash once, wherever it is cached. columns: in order."""
+    _, whose = tenancy_of_hashes(columns, names, by)
+    return counted_shares(whose.codes, whose.tenants)
+
+
+def tenancy_of_hashes(
+    columns: ResidencyColumns, names: Mapping[int, Name], by: ToldBy | None = None
+) -> tuple[U4, Tenancy]:
+    """The ordinals of all that are cached, and whose each is. columns: in order."""
     ordinals = columns.ordinals
     if not len(ordinals):
-        return counted_shares(np.zeros(0, np.uint8), ())
+        return ordinals, Tenancy(ordinals, [])
     starts = first_of_each(ordinals)
     is_here = np.logical_or.reduceat(columns.is_here, starts)
-    own, tenants = _own_codes(columns, names)
+    own, tenants = _own_codes(columns, names, by)
     is_of_chain = np.array([one.told_by in _FROM_ROOT for one in tenants], bool)
     of_chain = np.where((own >= 0) & np.append(is_of_chain, False)[own], own, _NONE)
     codes = _of_each_hash(np.where(columns.is_here, own, _NONE), starts)
@@ -45,13 +54,13 @@ def shares_of_hashes(columns: ResidencyColumns, names: Mapping[int, Name]) -> Sh
         above = parents_among(ordinals[starts], parents_of_hashes(columns.parents, starts))
         inherited = _inherited(_of_each_hash(of_chain, starts), above)
         codes = np.where(inherited == _NONE, codes, inherited)
-    return _ranked(codes[is_here], tenants)
+    return ordinals[starts][is_here], Tenancy(_as_told(codes[is_here]), tenants)
 
 
-def _own_codes(columns: ResidencyColumns, names: Mapping[int, Name]) -> tuple[Codes, list[Tenant]]:
+def _own_codes(columns: ResidencyColumns, names: Mapping[int, Name], by: ToldBy | None) -> tuple[Codes, list[Tenant]]:
     """The tenant of each entry as its own name tells it, as a place among the tenants."""
     ordinals, at = np.unique(columns.names, return_inverse=True)
-    told = [tenant_of(names[one]) if one in names else None for one in ordinals.tolist()]
+    told = [tenant_of(names[one], by) if one in names else None for one in ordinals.tolist()]
     places = {tenant: place for place, tenant in enumerate(dict.fromkeys(one for one in told if one is not None))}
     codes = np.array([_NONE if one is None else places[one] for one in told], np.int64)[at]
     return codes, list(places)
@@ -80,10 +89,8 @@ def _inherited(codes: Codes, above: NDArray[np.intp]) -> Codes:
     return codes
 
 
-def _ranked(codes: Codes, tenants: list[Tenant]) -> Shares:
-    counts = np.bincount(codes[codes >= 0], minlength=len(tenants))
-    most = np.argsort(-counts, kind="stable")[:MOST_TENANTS]
-    ranks = np.full(len(tenants) + 3, OTHERS, np.uint8)
-    ranks[most] = FIRST + np.arange(len(most))
-    ranks[[_NONE, _MANY, _LOST]] = NOT_TOLD, SEVERAL, UNKNOWN
-    return counted_shares(ranks[codes], (tenants[one] for one in most))
+def _as_told(codes: Codes) -> U4:
+    told = FIRST + codes
+    for code, meant in ((_NONE, NOT_TOLD), (_MANY, SEVERAL), (_LOST, UNKNOWN)):
+        told[codes == code] = meant
+    return told.astype(np.uint32)
