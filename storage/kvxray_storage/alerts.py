@@ -5,6 +5,7 @@ What an alert is about stands in `evidence`, a JSON object that is the backend's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Literal
 
@@ -17,6 +18,7 @@ from kvxray_storage.upserts import upsert
 
 AlertRowState = Literal["firing", "over"]
 DELETE_AT_ONCE = 500
+READ_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,11 @@ class Wanted:
 
 
 def store_alert(connection: sa.Connection, row: AlertRow) -> None:
-    upsert(connection, models.alert, [summed(models.alert, asdict(row))], ["id"])
+    store_alerts(connection, [row])
+
+
+def store_alerts(connection: sa.Connection, rows: Sequence[AlertRow]) -> None:
+    upsert(connection, models.alert, [summed(models.alert, asdict(row)) for row in rows], ["id"])
 
 
 def alerts(database: Database, wanted: Wanted, limit: int, offset: int = 0) -> list[AlertRow]:
@@ -82,6 +88,16 @@ def alert_of(database: Database, alert_id: str) -> AlertRow | None:
     with database.reading() as connection:
         row = connection.execute(query).one_or_none()
     return None if row is None else AlertRow(**row._mapping)
+
+
+def alerts_of(database: Database, alert_ids: Sequence[str]) -> dict[str, AlertRow]:
+    """By id, those that there are."""
+    table, found = models.alert, dict[str, AlertRow]()
+    for at in range(0, len(alert_ids), READ_AT_ONCE):
+        query = sa.select(*_columns()).where(table.c.id.in_(alert_ids[at : at + READ_AT_ONCE]))
+        with database.reading() as connection:
+            found |= {row.id: AlertRow(**row._mapping) for row in connection.execute(query)}
+    return found
 
 
 def delete_alerts(connection: sa.Connection, before_ns: int) -> int:

@@ -35,6 +35,8 @@ ONE_PART_OF: Final = 10
 LONGEST_PAUSE_S: Final = 60.0
 """Even after a look that took long, since a machine may be busy with something else for a moment."""
 MAX_TAKEN_OVER: Final = 10_000
+CLOSE_WAIT_S: Final = 2.0
+"""For what is being stored: what is not is found anew after a restart, and people are told of it anew."""
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +75,7 @@ class AlertWatch:
         self._has_to_end.set()
         if self._thread.is_alive():
             self._thread.join()
+        self._keeper.close(CLOSE_WAIT_S)
 
     def active(self) -> list[Alert]:
         """Those that fire, the gravest first, then the newest."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from kvxray_storage.outbox import NEVER_NS, Notification, in_order
 
@@ -24,7 +24,8 @@ from kvxray_backend.moments import iso_time_or_none
 SECOND_NS: Final = 1_000_000_000
 GROUP_WAIT_NS: Final = 2 * SECOND_NS
 STORED_WAIT_NS: Final = 3 * SECOND_NS
-MAX_TOGETHER: Final = 50
+MAX_TOGETHER: Final = {"alertmanager": 250, "webhook": 50}
+"""In one POST. An Alertmanager takes what comes; of a webhook nobody knows what it can take, and Slack shows 50."""
 MAX_WAITING: Final = 2_000
 FIRST_BACKOFF_S: Final = 1.0
 LONGEST_BACKOFF_S: Final = 300.0
@@ -32,6 +33,7 @@ GIVEN_UP_AFTER_NS: Final = 3 * 86_400 * SECOND_NS
 TRIES_AT_WRONG_PLACE: Final = 20
 
 Muted = Callable[[Alert], bool]
+T = TypeVar("T")
 
 
 class Lane:
@@ -59,6 +61,10 @@ class Lane:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    @property
+    def _together_at_most(self) -> int:
+        return MAX_TOGETHER[self.target.kind]
 
     def put(self, notice: Notice, stored_by_ns: int = 0) -> bool:
         """False: it is full. stored_by_ns: it goes when it is `stored`, or then."""
@@ -160,7 +166,7 @@ class Lane:
 
     def check_integrity(self) -> None:
         """Asserts what must hold at any moment."""
-        assert len(self._begun) <= MAX_TOGETHER, "too many are under way together"
+        assert len(self._begun) <= self._together_at_most, "too many are under way together"
         assert set(self._begun) <= set(self._waiting), "what is under way was forgotten"
         over_at: dict[str, int] = {}
         for place, notice in enumerate(self._waiting.values()):
@@ -175,17 +181,24 @@ class Lane:
         if isinstance(outcome, Refused):
             if len(begun) == 1:
                 return [self._give_up(begun[0], outcome.why)]
-            # One of them spoils it for the others: each goes alone.
+            # One of them spoils it for the others.
             self._next_try_ns = now_ns
-            return [self._keep(one, error=outcome.why, delivery=delivery_id([one.row.id])) for one in begun]
+            return [row for part in halves(begun) for row in self._apart(part, outcome.why)]
         if outcome.may_have_arrived:
             self._doubtful.update(notice.row.delivery for notice in begun)
         return [self._put_off(notice, outcome, now_ns) for notice in begun]
 
     def _under_way(self) -> list[Notice]:
-        """The oldest that were sent together and may have arrived."""
-        name = next((one.row.delivery for one in self._waiting.values() if one.row.delivery), "")
-        return self._in_order([one for one in self._waiting.values() if name and one.row.delivery == name])
+        """The oldest that were sent together and may have arrived, or were taken apart; none of their ends goes before
+        its beginning.
+        """
+        sent = [one for one in self._waiting.values() if one.row.delivery]
+        fired_with = {one.row.alert_id: one.row.delivery for one in sent if one.row.kind == "fired"}
+        early = {
+            one.row.delivery for one in sent if fired_with.get(one.row.alert_id, one.row.delivery) != one.row.delivery
+        }
+        name = next((one.row.delivery for one in sent if one.row.delivery not in early), "")
+        return self._in_order([one for one in sent if one.row.delivery == name])
 
     def _together(self, now_ns: int, muted: Muted) -> list[Notice]:
         held: set[str] = set()
@@ -199,7 +212,7 @@ class Lane:
         wait_ns = GROUP_WAIT_NS if self.target.kind == "webhook" else 0
         if ready and 0 <= now_ns - min(one.row.created_ns for one in ready) < wait_ns:
             return []
-        return self._in_order(ready[:MAX_TOGETHER])
+        return self._in_order(ready[: self._together_at_most])
 
     def _in_order(self, notices: list[Notice]) -> list[Notice]:
         """As the database has them: the body of a delivery is the same after a restart."""
@@ -223,6 +236,10 @@ class Lane:
         delivery = row.delivery if row.delivery in self._doubtful else ""
         return self._keep(notice, error=outcome.why, delivery=delivery, due_ns=self._next_try_ns)
 
+    def _apart(self, notices: Sequence[Notice], why: str) -> list[Notification]:
+        name = delivery_id([one.row.id for one in notices])
+        return [self._keep(one, error=why, delivery=name) for one in notices]
+
     def _keep(self, notice: Notice, **changes: int | str) -> Notification:
         row = replace(notice.row, **changes)  # type: ignore[arg-type]
         self._waiting[row.id] = replace(notice, row=row)
@@ -240,5 +257,7 @@ class Lane:
         return self._waiting.pop(notice.row.id).row
 
 
-def ids_of(rows: Sequence[Notification]) -> list[str]:
-    return [row.id for row in rows]
+def halves(of: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
+    """Neither is empty, where there are two."""
+    middle = (len(of) + 1) // 2
+    return of[:middle], of[middle:]

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from kvxray_backend.alerts.alert import Alert
 from kvxray_backend.delivery.alertmanager import TOLD_AGAIN_S
 from kvxray_backend.delivery.keeping import Keeping
-from kvxray_backend.delivery.lane import MAX_TOGETHER, MAX_WAITING
+from kvxray_backend.delivery.lane import MAX_TOGETHER, MAX_WAITING, halves
 from kvxray_backend.delivery.lanes import Lanes
 from kvxray_backend.delivery.message import MessageMaker
 from kvxray_backend.delivery.notice import Notice
@@ -69,6 +69,7 @@ class LaneLoop:
             has_sent = await self._sound_turn(http)
             if not has_sent:
                 await self._pause()
+        await self._keeping.keep(waits=True)
 
     async def _sound_turn(self, http: httpx2.AsyncClient) -> bool:
         try:
@@ -84,8 +85,9 @@ class LaneLoop:
             await self._read_stored()
         now_ns = self._clock.wall_ns()
         notices = self._lanes.begin(self.target.name, now_ns, self._muted)
-        # With the id that it goes out with: after a kill it is sent under the same.
-        await self._keeping.keep()
+        # With the id that it goes out with: after a kill it is sent under the same. An Alertmanager knows alerts by
+        # their labels, and what it is told twice is once there.
+        await self._keeping.keep(waits=bool(notices) and self.target.kind == "webhook")
         if notices:
             await self._send(http, notices)
             return True
@@ -96,7 +98,8 @@ class LaneLoop:
     async def _send(self, http: httpx2.AsyncClient, notices: list[Notice]) -> None:
         outcome = await self._outcome(http, notices)
         self._lanes.settle(self.target.name, outcome, self._clock.wall_ns())
-        await self._keeping.keep()
+        # Not waited for: it may be told again under its id, and others are to be told.
+        await self._keeping.keep(waits=False)
         self._log(outcome)
 
     async def _outcome(self, http: httpx2.AsyncClient, notices: list[Notice]) -> Outcome:
@@ -117,20 +120,21 @@ class LaneLoop:
         """All that fires, so that it goes on firing there, and fires again where all was forgotten."""
         self._told_ns = self._clock.wall_ns()
         alerts = self._lanes.all_firing()
-        for at in range(0, len(alerts), MAX_TOGETHER):
-            outcome = await self._send_again(http, alerts[at : at + MAX_TOGETHER])
+        most = MAX_TOGETHER[self.target.kind]
+        for at in range(0, len(alerts), most):
+            outcome = await self._send_again(http, alerts[at : at + most])
             if isinstance(outcome, Failed):
                 # As soon as it may be tried again.
                 self._told_ns = 0
                 return
 
     async def _send_again(self, http: httpx2.AsyncClient, alerts: Sequence[Alert]) -> Outcome:
-        """Where one of them spoils it for the others, each alone."""
+        """Where one of them spoils it for the others, each half for itself."""
         messages = [self._messages.of_alert(alert.id, "fired", alert) for alert in alerts]
         outcome = await self._sender.send(http, messages, "")
         if isinstance(outcome, Refused) and len(alerts) > 1:
-            for alert in alerts:
-                outcome = await self._send_again(http, [alert])
+            for part in halves(alerts):
+                outcome = await self._send_again(http, part)
                 if isinstance(outcome, Failed):
                     break
             return outcome

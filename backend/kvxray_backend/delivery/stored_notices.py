@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kvxray_storage.alerts import alert_of
+from kvxray_storage.alerts import AlertRow, alerts_of
 from kvxray_storage.chunk import DamagedChunk
 from kvxray_storage.database import Database
 from kvxray_storage.outbox import NEVER_NS, Notification, waiting_notifications
@@ -22,8 +22,8 @@ def read_notices(
     what the database raises.
     """
     rows = waiting_notifications(database, targets, limit)
-    known = {name: _alert(database, name) for name in dict.fromkeys(row.alert_id for row in rows)}
-    found = [(row, known[row.alert_id]) for row in rows]
+    known = {id: _alert(row) for id, row in alerts_of(database, [*{row.alert_id for row in rows}]).items()}
+    found = [(row, known.get(row.alert_id)) for row in rows]
     notices = [Notice(row, alert) for row, alert in found if alert is not None]
     lost = [replace(row, due_ns=NEVER_NS, error=_LOST) for row, alert in found if alert is None]
     return notices, lost, len(rows) == limit
@@ -32,9 +32,8 @@ def read_notices(
 _LOST = "The alert is not stored any more, or cannot be read."
 
 
-def _alert(database: Database, alert_id: str) -> Alert | None:
-    row = alert_of(database, alert_id)
+def _alert(row: AlertRow) -> Alert | None:
     try:
-        return None if row is None else alert_of_row(row)
+        return alert_of_row(row)
     except DamagedChunk:
         return None

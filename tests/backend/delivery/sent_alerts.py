@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 
 from kvxray_backend.alerts.alert import Alert, AlertMoment
-from kvxray_backend.alerts.alert_rows import alert_row
+from kvxray_backend.alerts.alert_keeper import AlertKeeper
 from kvxray_backend.alerts.links import page_link, whole_link
 from kvxray_backend.delivery.delivery import Delivery
 from kvxray_backend.settings import load_settings
 from kvxray_engine.clock import SystemClock
-from kvxray_storage.alerts import store_alert
 from kvxray_storage.database import open_database
 from kvxray_storage.event_log import EventLog
-from kvxray_storage.outbox import store_notifications
 
 SECOND_NS = 1_000_000_000
 
@@ -58,6 +56,7 @@ class Sending:
             told_again_s=told_again_s,
             look_s=look_s,
         )
+        self.keeper = AlertKeeper(self.log)
         self.firing = {}
         self._open = True
         if start:
@@ -88,10 +87,4 @@ class Sending:
             self.database.close()
 
     def _take(self, alert, kind):
-        rows = self.delivery.rows_for(alert, kind)
-
-        def store(connection):
-            store_alert(connection, alert_row(alert))
-            store_notifications(connection, rows)
-
-        self.delivery.take(alert, kind, self.log.errand(store))
+        self.delivery.take(alert, kind, self.keeper.keep(alert, self.delivery.rows_for(alert, kind)))
