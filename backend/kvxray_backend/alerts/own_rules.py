@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
+import yaml
 from kvxray_engine.errors import UserError
 
 from kvxray_backend.alerts.expression import (
@@ -29,9 +32,9 @@ from kvxray_backend.alerts.expression import (
     signals_in,
     walk,
 )
-from kvxray_backend.alerts.rule import Rule, Server, families_that_tell
+from kvxray_backend.alerts.rule import Rule, families_that_tell
 from kvxray_backend.alerts.rules import RULES
-from kvxray_backend.alerts.yaml_fields import Field, by_name, read_fields
+from kvxray_backend.alerts.yaml_fields import Field, by_name, each, read_fields
 from kvxray_backend.analysis.finding import Severity
 from kvxray_backend.life_figures import LIFE_UNITS
 from kvxray_backend.metrics.signals import SIGNALS
@@ -83,60 +86,95 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
 
 def read_all(paths: Iterable[Path]) -> tuple[Rule, ...]:
     """Of several files, in which each name is one rule's. Raises `UserError`, likewise."""
-    found: dict[str, tuple[Path, Rule]] = {}
+    found, faults = dict[str, tuple[Path, Rule]](), list[str]()
     for path in paths:
-        for rule in read_rules(path):
+        try:
+            rules = read_rules(path)
+        except UserError as error:
+            faults.append(str(error))
+            continue
+        for rule in rules:
             if rule.name in found:
-                raise UserError(f"Mend the file {path}: {rule.name} is the name of a rule in {found[rule.name][0]}.")
+                faults.append(f"Mend the file {path}: {rule.name} is the name of a rule in {found[rule.name][0]}.")
             found[rule.name] = path, rule
+    if faults:
+        raise UserError(" ".join(faults))
     return tuple(rule for _, rule in found.values())
 
 
 def rules_in(text: bytes) -> tuple[Rule, ...]:
-    """Raises `UserError`: one sentence with line and field."""
+    """Raises `UserError`: all that is wrong, a sentence each, with line and field."""
     whole = read_fields(text)
     listed = whole.fields(("rules",), ("rules",))["rules"].items(MAX_RULES) if whole is not None else []
-    rules: dict[str, Rule] = {}
-    for one in listed:
-        rule = _rule(one)
-        if rule.name in rules or rule.name in RULES:
-            whose = "a built-in rule" if rule.name in RULES else "another rule"
-            raise one.error(f"{rule.name} is the name of {whose}")
-        rules[rule.name] = rule
-    return tuple(rules.values())
+    names: set[str] = set()
+    return tuple(each(partial(_named_rule, _called(one, number), names) for number, one in enumerate(listed, 1)))
+
+
+def _called(whole: Field, number: int) -> Field:
+    """By its name, where it has one."""
+    pairs = whole.node.value if isinstance(whole.node, yaml.MappingNode) else []
+    names = [str(value.value) for key, value in pairs if key.value == "name"]
+    return replace(whole, path=names[0] if names and _NAME.fullmatch(names[0]) else f"rule {number}")
+
+
+def _named_rule(whole: Field, names: set[str]) -> Rule:
+    """names: those of the rules before it."""
+    rule = _rule(whole)
+    if rule.name in names or rule.name in RULES:
+        whose = "a built-in rule" if rule.name in RULES else "another rule"
+        raise whole.error(f"{rule.name} is the name of {whose}")
+    names.add(rule.name)
+    return rule
 
 
 def _rule(whole: Field) -> Rule:
-    fields = whole.fields(_RULE_FIELDS, ("name", "sentence", "when"))
-    name = fields["name"].text()
-    if _NAME.fullmatch(name) is None:
-        raise fields["name"].error("a name is up to 64 letters, digits and underscores, a letter first")
-    when = _every(fields["when"])
-    if sum(1 for _ in walk(when)) > MAX_CONDITIONS * 4:
-        raise fields["when"].error(f"it asks for more than about {MAX_CONDITIONS} things")
-    steps = tuple(step.text() for step in fields["do"].items(MAX_STEPS)) if "do" in fields else ()
+    fields, faulty = whole.those(_RULE_FIELDS, ("name", "sentence", "when"))
+    made: dict[str, object] = dict(each((partial(_read, name, one) for name, one in fields.items()), beside=faulty))
+    when = cast("Condition", made["when"])
     return Rule(
-        name,
-        cast("Severity", by_name(fields, "severity", SEVERITIES, "warning")),
+        cast("str", made["name"]),
+        cast("Severity", made.get("severity", "warning")),
         when,
-        fields["for"].seconds(0, MAX_FOR_S) if "for" in fields else 0,
-        _servers(fields["when"], when),
-        fields["sentence"].text(),
-        steps,
+        cast("int", made.get("for", 0)),
+        families_that_tell(when) or ("events", "blocks"),
+        cast("str", made["sentence"]),
+        cast("tuple[str, ...]", made.get("do", ())),
         "",
-        fields["keep_firing"].seconds(0, MAX_FOR_S) if "keep_firing" in fields else 0,
+        cast("int", made.get("keep_firing", 0)),
     )
 
 
-def _servers(field: Field, when: Condition) -> tuple[Server, ...]:
-    families = families_that_tell(when)
-    if signals_in(when) and not families:
+def _read(name: str, field: Field) -> tuple[str, object]:
+    """A field of a rule, and what it says."""
+    if name == "name":
+        return name, _name(field)
+    if name == "when":
+        return name, _when(field)
+    if name == "severity":
+        return name, field.one_of(SEVERITIES)
+    if name == "do":
+        return name, tuple(each(step.text for step in field.items(MAX_STEPS)))
+    return name, field.text() if name == "sentence" else field.seconds(0, MAX_FOR_S)
+
+
+def _name(field: Field) -> str:
+    name = field.text()
+    if _NAME.fullmatch(name) is None:
+        raise field.error("a name is up to 64 letters, digits and underscores, a letter first")
+    return name
+
+
+def _when(field: Field) -> Condition:
+    when = _every(field)
+    if sum(1 for _ in walk(when)) > MAX_CONDITIONS * 4:
+        raise field.error(f"it asks for more than about {MAX_CONDITIONS} things")
+    if signals_in(when) and not families_that_tell(when):
         raise field.error(f"no make tells all of {', '.join(signals_in(when))}")
-    return families or ("events", "blocks")
+    return when
 
 
 def _every(field: Field) -> All:
-    return All(tuple(_condition(one) for one in field.items(MAX_CONDITIONS)))
+    return All(tuple(each(partial(_condition, one) for one in field.items(MAX_CONDITIONS))))
 
 
 def _condition(whole: Field) -> Condition:

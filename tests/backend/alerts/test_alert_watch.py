@@ -154,7 +154,7 @@ def test_a_rule_of_the_page_fires_is_switched_off_and_is_removed(tmp_path):
 
 def test_what_is_no_rule_is_refused_with_one_sentence(tmp_path):
     wrong = {
-        "rules:\n  - {name: A, sentence: s, when: [{finding: leek}]}\n": "line 2, rules[0].when[0].finding",
+        "rules:\n  - {name: A, sentence: s, when: [{finding: leek}]}\n": "line 2, A, when 1, finding",
         "rules:\n  - {name: LeakNamed, sentence: s, when: [{finding: leak}]}\n": "built-in rule",
         "": "no rule in it",
     }
