@@ -7,7 +7,7 @@ prefix looks like a leak.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ ANONYMOUS: Final = MAX_ORDINAL
 """The holder of rows that name none."""
 
 _ONE: Final = np.uint64(1)
+_NO_KEY: Final = np.uint64(1)
+"""Keys of pairs are even."""
 _BLOCK_SHIFT: Final = np.uint64(32)
 _HOLDER_MASK: Final = np.uint64(0xFFFFFFFF)
 
@@ -116,28 +118,36 @@ class HolderLog:
         self._log.clear()
         self._logged = 0
         pairs = keys >> _ONE
-        first = np.flatnonzero(np.concatenate(([True], pairs[1:] != pairs[:-1])))
-        self._note(pairs[first] << _ONE, np.add.reduceat(1 - 2 * (keys & _ONE).astype(np.int32), first))
+        is_first = np.ones(len(pairs), bool)
+        np.not_equal(pairs[1:], pairs[:-1], out=is_first[1:])
+        first = np.flatnonzero(is_first)
+        net = np.add.reduceat(1 - 2 * (keys & _ONE).astype(np.int32), first)
+        matters = np.flatnonzero(net)
+        self._note(pairs[first[matters]] << _ONE, net[matters])
         if len(self._changed) >= MERGE_AT:
             self._merge()
 
     def _note(self, keys: U8, net: I4) -> None:
         """Adds to what has changed; a pair is released only as often as it is held."""
         at = np.searchsorted(self._changed, keys)
-        is_known = np.zeros(len(keys), bool)
-        if len(self._changed):
-            is_known = self._changed[np.minimum(at, len(self._changed) - 1)] == keys
+        is_known = _entries(self._changed, at) == keys
         net[is_known] += self._net[at[is_known]]
         falling = np.flatnonzero(net < 0)
-        held = self._num_held(keys[falling])
-        lacking = net[falling] + held < 0
-        if lacking.any():
-            self._releases.append(keys[falling[lacking]])
-            net[falling[lacking]] = -held[lacking]
-        known = self._net.copy()
-        known[at[is_known]] = net[is_known]
-        self._changed = np.insert(self._changed, at[~is_known], keys[~is_known])
-        self._net = np.insert(known, at[~is_known], net[~is_known])
+        lacking = falling[~self._is_held(keys[falling], -net[falling])]
+        if len(lacking):
+            self._releases.append(keys[lacking])
+            net[lacking] = -self._num_held(keys[lacking])
+        # Where each lies once the new ones are in their places among the old ones.
+        into = at + np.cumsum(~is_known) - ~is_known
+        is_old = np.ones(len(self._changed) + len(keys) - int(np.count_nonzero(is_known)), bool)
+        is_old[into[~is_known]] = False
+        self._changed = _filled(is_old, self._changed, into, keys)
+        self._net = _filled(is_old, self._net, into, net)
+
+    def _is_held(self, keys: U8, times: I4) -> NDArray[np.bool_]:
+        """Whether each pair is in `_pairs` so often, or oftener."""
+        held: NDArray[np.bool_] = _entries(self._pairs, np.searchsorted(self._pairs, keys) + (times - 1)) == keys
+        return held
 
     def _num_held(self, keys: U8) -> I4:
         """How often each pair is in `_pairs`."""
@@ -151,19 +161,37 @@ class HolderLog:
         if not len(keys):
             return
         self._changed, self._net = keys[:0], net[:0]
-        if (net < 0).any():
-            self._release(keys[net < 0], -net[net < 0])
-        if (net > 0).any():
-            added = np.repeat(keys[net > 0], net[net > 0])
-            self._pairs = np.insert(self._pairs, np.searchsorted(self._pairs, added), added)
-
-    def _release(self, keys: U8, times: I4) -> None:
-        """Takes each pair, which is held so often, away so many times."""
         begin = np.searchsorted(self._pairs, keys)
-        steps = np.zeros(len(self._pairs) + 1, np.int8)
-        steps[begin] += 1
-        steps[begin + times] -= 1
-        self._pairs = self._pairs[np.cumsum(steps[:-1], dtype=np.int8) == 0]
+        gone = _stretches(begin[net < 0], -net[net < 0])
+        added, at = (np.repeat(one, np.maximum(net, 0)) for one in (keys, begin))
+        stays = np.ones(len(self._pairs), bool)
+        stays[gone] = False
+        into = at - np.searchsorted(gone, at) + np.arange(len(added))
+        is_old = np.ones(len(self._pairs) - len(gone) + len(added), bool)
+        is_old[into] = False
+        self._pairs = _filled(is_old, self._pairs[stays], into, added)
+
+
+def _entries(numbers: U8, at: NDArray[np.intp]) -> U8:
+    """The numbers at these places; past the last one no key at all."""
+    if not len(numbers):
+        return np.full(len(at), _NO_KEY)
+    return np.where(at < len(numbers), numbers[np.minimum(at, len(numbers) - 1)], _NO_KEY)
+
+
+def _filled(is_old: NDArray[np.bool_], old: NDArray[Any], into: NDArray[np.intp], new: NDArray[Any]) -> NDArray[Any]:
+    """One array of both: the old ones in order where they belong, the new ones in their places."""
+    made = np.empty(len(is_old), old.dtype)
+    made[is_old] = old
+    made[into] = new
+    return made
+
+
+def _stretches(begin: NDArray[np.intp], lengths: I4) -> NDArray[np.intp]:
+    """Places from each beginning on, so many, all of them in one array."""
+    before = np.cumsum(lengths) - lengths
+    places: NDArray[np.intp] = np.repeat(begin - before, lengths) + np.arange(int(lengths.sum()))
+    return places
 
 
 def named(holders: U4) -> U4:
