@@ -216,8 +216,8 @@ class LiveFeed:
         live = self._live
         counters = live.counters
         return (
-            live.epoch, live.picture_seq, live.wire_seq, live.connection, live.findings, counters.gaps, counters.drops,
-            counters.bad_messages,
+            live.epoch, live.picture_seq, live.wire_seq, live.connection, live.open_findings, counters.gaps,
+            counters.drops, counters.bad_messages,
         )  # fmt: skip
 
     def _offer(self, frame: Frame) -> None:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from kvxray_backend.analysis.block_lives import BlockLives
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.leaks import Leak
+from kvxray_backend.analysis.open_findings import OpenFindings
 from kvxray_backend.engine_clock import EngineClock
 from kvxray_backend.frames import (
     FLAG_HASHED,
@@ -94,8 +95,9 @@ class LiveState:
         self.wire_seq: int | None = None
         self.counters = Counters()
         self.epochs: tuple[EpochSpan, ...] = ()
-        self.findings: tuple[Finding, ...] = ()
+        self.open_findings = OpenFindings()
         self.leaks: tuple[Leak, ...] = ()
+        self._marked_leaks: tuple[Leak, ...] | None = None
         self.looked_ns = 0
         self.windows = EventWindows()
         self.lives: BlockLives | None = None
@@ -190,10 +192,13 @@ class LiveState:
         """What analysis has found to leak at present."""
         with self.lock:
             self.leaks = tuple(leaks)
+            if self.leaks is self._marked_leaks:
+                return
+            self._marked_leaks = self.leaks
             leaked, leaked_only = np.zeros_like(self.leaked), np.zeros_like(self.leaked_only)
-            for leak in leaks:
-                leaked[leak.blocks] = 1
-                leaked_only[leak.blocks_only] = 1
+            if self.leaks:
+                leaked[np.concatenate([leak.blocks for leak in self.leaks])] = 1
+                leaked_only[np.concatenate([leak.blocks_only for leak in self.leaks])] = 1
             changed = np.flatnonzero((leaked != self.leaked) | (leaked_only != self.leaked_only))
             if len(changed):
                 self.leaked, self.leaked_only = leaked, leaked_only
@@ -201,6 +206,15 @@ class LiveState:
                 self._move_picture()
 
     # Reading: anyone, holding `lock` for as long as the parts must belong together.
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is open, as of the last look; who asks for ids, kinds or subjects reads `open_findings`."""
+        return self.open_findings.told
+
+    @findings.setter
+    def findings(self, findings: tuple[Finding, ...]) -> None:
+        self.open_findings = OpenFindings(findings)
 
     @property
     def seq(self) -> int | None:
@@ -311,10 +325,11 @@ class LiveState:
         self._move_picture()
 
     def _forget_leaks(self) -> None:
-        self.leaks = ()
+        self.leaks, self._marked_leaks = (), None
         self.leaked, self.leaked_only = np.zeros_like(self.leaked), np.zeros_like(self.leaked_only)
 
     def _resize(self) -> None:
+        self._marked_leaks = None
         self.leaked = np.zeros(self._map().num_blocks, np.uint8)
         self.leaked_only = np.zeros(self._map().num_blocks, np.uint8)
         self._marked = np.ones(self._map().num_blocks, np.uint8)

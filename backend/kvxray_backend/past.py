@@ -30,7 +30,8 @@ from kvxray_storage.time_travel import NotStored, first_time, seq_around_time, s
 from kvxray_storage.travel_session import Traveller
 
 from kvxray_backend.analysis.finding import Finding
-from kvxray_backend.analysis.leaks import find_leaks, holder_of
+from kvxray_backend.analysis.leak_search import find_leaks
+from kvxray_backend.analysis.leaks import holder_of
 from kvxray_backend.api_types import MomentView
 from kvxray_backend.live_state import EpochSpan, LiveState
 from kvxray_backend.moments import Moment, Point, iso_time

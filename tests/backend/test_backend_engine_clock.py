@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kvxray_backend.analysis.leaks import find_leaks
+from kvxray_backend.analysis.leak_search import find_leaks
 from kvxray_backend.block_details import AGE_UNKNOWN, HEADER, details_frame
 from kvxray_backend.engine_clock import EngineClock, age_s
 from kvxray_backend.live_state import LiveState

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from kvxray_backend.analysis.leaks import find_leaks
+from kvxray_backend.analysis.leak_search import find_leaks
 from kvxray_backend.analysis.stream_health import STALE_AFTER_S
 from kvxray_backend.moments import iso_time
 from kvxray_backend.request_table_view import requests_view

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kvxray_backend.analysis.leaks import Leak, find_leaks, lasting
+from kvxray_backend.analysis.leak_search import find_leaks
+from kvxray_backend.analysis.leaks import Leak, lasting
 from kvxray_backend.stored_findings import finding_of, row_of
 from kvxray_engine.stream.holder_ends import EngineTime
 from kvxray_engine.stream.schema import Cause, Kind, Name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvxray_backend import views
 from kvxray_backend.analysis.finding import Finding, Subjects
-from kvxray_backend.analysis.leaks import find_leaks
+from kvxray_backend.analysis.leak_search import find_leaks
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.request_table_view import request_view
 from kvxray_backend.told_findings import MOST_TOLD, the_most_telling

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kvxray_backend.analysis.leaks import Leak, find_leaks
+from kvxray_backend.analysis.leak_search import find_leaks
+from kvxray_backend.analysis.leaks import Leak
 from kvxray_engine.clock import VirtualClock
 from kvxray_engine.engine import EngineConfig, LLMEngine
 from kvxray_engine.faults.fault import Fault

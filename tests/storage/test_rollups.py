@@ -8,7 +8,7 @@ from statistics import median
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from kvxray_backend.analysis.leaks import find_leaks
+from kvxray_backend.analysis.leak_search import find_leaks
 from kvxray_backend.figures import Reading, figures_of
 from kvxray_backend.windows import EventTotals, EventWindows
 from kvxray_engine.stream.block_map import BlockMap

@@ -22,7 +22,9 @@ from kvxray_backend.analysis.conservation import audit_finding, can_add_up, ref_
 from kvxray_backend.analysis.cross_tenants import cross_tenant_finding
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.findings_book import FindingsBook
-from kvxray_backend.analysis.leaks import find_leaks, holder_of, name_of
+from kvxray_backend.analysis.leaks import name_of
+from kvxray_backend.analysis.open_findings import OpenFindings
+from kvxray_backend.analysis.open_leaks import OpenLeaks
 from kvxray_backend.analysis.pins import find_stuck_pins
 from kvxray_backend.analysis.preemptions import PreemptionStreaks, loop_findings
 from kvxray_backend.analysis.stream_health import (
@@ -88,6 +90,7 @@ class Inspector:
         self._clock = clock
         self._storage_failure = storage_failure
         self._book = FindingsBook(store, still_open)
+        self._leaks = OpenLeaks(self._book)
         self._preemptions = PreemptionStreaks()
         self._is_due = False
         self._inspected_ns = 0
@@ -122,7 +125,7 @@ class Inspector:
     def heard(self, now_ns: int) -> None:
         """The engine speaks: time moves on. now_ns: wall."""
         self._is_due = True
-        if any(finding.kind == "stale" for finding in self._live.findings):
+        if self._book.has("stale"):
             self._book.end_kinds(("stale",), now_ns)
             self._publish()
 
@@ -195,11 +198,7 @@ class Inspector:
         block_map, place = self._live.block_map, self._place()
         if block_map is None:
             return
-        leaks = find_leaks(block_map, self._live.engine_time, self._leaking(place.epoch))
-        found = [leak.finding(place.source, place.epoch, place.seq, place.t_ns) for leak in leaks]
-        # After a gap nobody is known to hold anything, which does not mean that anything was released.
-        self._book.reconcile("leak", found, place.t_ns, is_all=block_map.holders_known)
-        self._live.mark_leaks(leaks)
+        self._live.mark_leaks(self._leaks.look(place, block_map, self._live.engine_time))
 
     def _look_at_pins(self) -> None:
         block_map, place = self._live.block_map, self._place()
@@ -234,11 +233,6 @@ class Inspector:
         found = block_thrash_finding(place, block_map, lives)
         self._book.reconcile("thrash", [found] if found else [], place.t_ns)
 
-    def _leaking(self, epoch: int) -> set[int]:
-        """Holders with an open leak."""
-        leaks = (finding for finding in self._book.open if finding.kind == "leak" and finding.epoch == epoch)
-        return {holder_of(finding) for finding in leaks}
-
     def _name_of(self, holder: int) -> str:
         block_map = self._live.block_map
         return "" if block_map is None or holder in (ANONYMOUS, NO_ORDINAL) else name_of(block_map, holder)
@@ -268,7 +262,9 @@ class Inspector:
         self._book.end_kinds(kinds, self._place().t_ns)
 
     def _publish(self) -> None:
-        self._live.findings = self._book.open
+        before, found, aged = self._live.open_findings, self._book.open, self._book.aged
+        if found is not before.found or aged is not None:
+            self._live.open_findings = OpenFindings(found, aged)
 
     def _place(self) -> Place:
         live = self._live

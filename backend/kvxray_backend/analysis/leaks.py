@@ -1,4 +1,4 @@
-"""Leaks: holds whose holder is over. Pure: the folded state and the engine's own time go in, leaks come out.
+"""Leaks: holds whose holder is over, and what is said of them. Pure.
 
 A hold leaks when its request (of a sequence: the request it belongs to) has finished, been aborted or failed longer ago
 than the grace, 3 seconds and 2 steps, because the step that ends a request may be told before the release; or when it
@@ -10,27 +10,19 @@ to everybody else.
 from __future__ import annotations
 
 import re
-from collections.abc import Set
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from kvxray_engine.stream.block_map import BlockMap
-from kvxray_engine.stream.columns import U4, distinct
-from kvxray_engine.stream.holder_ends import EngineTime, end_of, is_no_request
-from kvxray_engine.stream.schema import RequestStatus
+from kvxray_engine.stream.columns import U4
+from numpy.typing import NDArray
 
 from kvxray_backend.analysis.finding import MAX_SUBJECTS, Finding, Subjects
 from kvxray_backend.engine_clock import age_s
 
 ENDED_S_AGO: Final = "ended_s_ago"
 """The one number of a leak that grows with time alone; not told where the clock was set back since."""
-
-_ENDED_AS: Final = {
-    RequestStatus.finished: "finished",
-    RequestStatus.aborted: "aborted",
-    RequestStatus.failed: "failed",
-}
 
 _BEGINS: Final = re.compile(
     r"Leak: (.+, (?:finished|aborted|failed|expired))(?= [0-9]+ s ago,|, still holds |, held )", re.DOTALL
@@ -56,7 +48,7 @@ class Leak:
     def finding(self, source: str, epoch: int, seq: int, now_ns: int) -> Finding:
         when_over, when_engine_ended = leak_endings(f"{self._who}, {self.why},", len(self.blocks))
         return Finding(
-            id=f"leak:{source}:{epoch}:{self.holder}",
+            id=leak_id(source, epoch, self.holder),
             kind="leak",
             severity="critical",
             source=source,
@@ -73,6 +65,10 @@ class Leak:
             sentence_when_over=when_over,
             sentence_when_engine_ended=when_engine_ended,
         )
+
+    def aged(self, finding: Finding, now_ns: int) -> Finding:
+        """What was made of it before, as it is told now."""
+        return finding.model_copy(update={"sentence": self.sentence(now_ns), "numbers": self._numbers(now_ns)})
 
     def sentence(self, now_ns: int) -> str:
         ago = age_s(now_ns, self.ended_ns)
@@ -98,6 +94,10 @@ class Leak:
             return f"{which}held by others too"
         size = f" ({_size(num_only * self.bytes_per_block)})" if self.bytes_per_block else ""
         return f"{which}held by nobody living{size}"
+
+
+def leak_id(source: str, epoch: int, holder: int) -> str:
+    return f"leak:{source}:{epoch}:{holder}"
 
 
 def holder_of(finding: Finding) -> int:
@@ -145,28 +145,6 @@ def _size(num_bytes: int) -> str:
     return f"{num_bytes:,} bytes" if unit == "bytes" else f"{size:,.1f} {unit}"
 
 
-def find_leaks(block_map: BlockMap, now: EngineTime, known: Set[int] = frozenset()) -> list[Leak]:
-    """All leaks at this moment, in order of holder. Costs one pass over the holds.
-
-    known: holders that leaked before. The grace is past for them, though an engine that was idle works again.
-    """
-    blocks, holders = block_map.holds()
-    counts = blocks != block_map.descriptor.null_block  # the null block stands for none, and belongs to nobody
-    blocks, holders = blocks[counts], holders[counts]
-    if not len(blocks):
-        return []
-    suspects = np.array(_suspects(block_map, holders), np.uint32)
-    ends = {holder: end for holder in suspects.tolist() if (end := _end_of(block_map, holder, now, known)) is not None}
-    theirs = np.isin(holders, np.array(list(ends), np.uint32))
-    blocks, holders = blocks[theirs], holders[theirs]
-    held, alone = by_holder(blocks, holders), by_holder(*held_only(block_map, blocks, holders))
-    size, none = block_map.descriptor.bytes_per_block, np.zeros(0, np.uint32)
-    return [
-        Leak(holder, name_of(block_map, holder), why, ended_ns, held[holder], alone.get(holder, none), size)
-        for holder, (why, ended_ns) in ends.items()
-    ]
-
-
 def by_holder(blocks: U4, holders: U4) -> dict[int, U4]:
     """The blocks of each holder, in order and each once. One sort for all of them: there may be thousands."""
     holds = np.unique((holders.astype(np.uint64) << np.uint64(32)) | blocks)
@@ -177,25 +155,15 @@ def by_holder(blocks: U4, holders: U4) -> dict[int, U4]:
 
 def held_only(block_map: BlockMap, blocks: U4, holders: U4) -> tuple[U4, U4]:
     """Those of these holds whose blocks have no others."""
-    held, at, holds = np.unique(blocks, return_inverse=True, return_counts=True)
-    only = (holds == block_map.ref[held])[at]
+    only = are_held_only(block_map, blocks)
     return blocks[only], holders[only]
 
 
-def _suspects(block_map: BlockMap, holders: U4) -> list[int]:
-    """Holders that have ended, or that are not requests and so must be looked at one by one."""
-    found = distinct(holders)
-    ended = block_map.requests.ended(found)
-    others = [holder for holder in found[~ended].tolist() if is_no_request(block_map.requests, holder)]
-    return sorted([*found[ended].tolist(), *others])
-
-
-def _end_of(block_map: BlockMap, holder: int, now: EngineTime, known: Set[int]) -> tuple[str, int] | None:
-    """Why and when this holder's right to its blocks ended; None while it has it, or within the grace."""
-    end = end_of(block_map.requests, holder, now, is_past_grace=holder in known)
-    if end is None:
-        return None
-    return "expired" if end.status is None else _ENDED_AS[end.status], end.ended_ns
+def are_held_only(block_map: BlockMap, blocks: U4) -> NDArray[np.bool_]:
+    """Of each of these holds, named by its block, whether these are all that its block has."""
+    held, at, holds = np.unique(blocks, return_inverse=True, return_counts=True)
+    only: NDArray[np.bool_] = (holds == block_map.ref[held])[at]
+    return only
 
 
 def name_of(block_map: BlockMap, holder: int) -> str:
