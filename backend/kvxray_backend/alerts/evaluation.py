@@ -144,6 +144,10 @@ class Look:
     def _mean(self, node: Mean) -> float | None:
         """Of the moments at which it is known; None: at none. Whole minutes, so that looks ask for the same ones."""
         end_s, num = (self.at_s - node.ago_s) // 60 * 60, max(1, int(node.window_s / MEAN_EVERY_S))
+        unread_s = self._one.unread_before_s
+        if unread_s is not None and end_s - num * MEAN_EVERY_S < unread_s:
+            # After a restart its past is read piece by piece, and of a piece it would be another mean.
+            return None
         told = [
             value for step in range(num) if (value := self._recorded(node.of, end_s - step * MEAN_EVERY_S)) is not None
         ]

@@ -5,98 +5,112 @@ so that no look reads again what the looks before it read.
 from __future__ import annotations
 
 import random
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from typing import Final
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 from kvxray_backend.alerts.evidence import Evidence
 from kvxray_backend.alerts.expression import Node, walk, window_of
 from kvxray_backend.alerts.rule import Rule
-from kvxray_backend.metrics.minute import Stretch
-from kvxray_backend.signal_history import RECENT_S, Timed
+from kvxray_backend.alerts.signal_track import Key, SignalTrack
+from kvxray_backend.signal_history import RECENT_S
+
+if TYPE_CHECKING:
+    from kvxray_backend.signal_history import Timed
 
 TIDY_EVERY_S: Final = 600.0
 LEAST_S: Final = 300.0
 """Of any signal: a gauge is asked for as it was read last, and before that."""
-MINUTE_S: Final = 60.0
+AT_ONCE_S: Final = 10_800.0
+"""So much of the past is read at once: few signals are asked for further back, and a look must not wait for a day."""
 
 
-def windows_of(rules: Iterable[Rule]) -> dict[str, float]:
-    """By signal, how far back any of the rules looks."""
-    found: dict[str, float] = {"sleep_state": LEAST_S}
+def windows_of(rules: Iterable[Rule]) -> dict[Key, float]:
+    """By signal and part, how far back any of the rules looks."""
+    found: dict[Key, float] = {("sleep_state", "awake"): LEAST_S}
     for rule in rules:
         longest = window_of(rule.when) + LEAST_S
         for node in walk(rule.when):
-            if (signal := _signal_of(node)) is not None:
-                found[signal] = max(found.get(signal, 0.0), longest)
+            if (key := _key_of(node)) is not None:
+                found[key] = max(found.get(key, 0.0), longest)
     return found
 
 
-def _signal_of(node: Node) -> str | None:
+def signals_of(windows: Iterable[Key]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(signal for signal, _ in windows))
+
+
+def _key_of(node: Node) -> Key | None:
     signal = getattr(node, "signal", None)
-    return signal if isinstance(signal, str) else None
+    return (signal, getattr(node, "part", "")) if isinstance(signal, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ToRead:
+    """What was told before we began, of these signals. Unix seconds."""
+
+    from_s: float
+    to_s: float
+    signals: tuple[str, ...]
 
 
 class KeptSignals:
-    """windows: by signal, for how many seconds it is kept; others are not. `evidence` goes on with it."""
+    """windows: by signal and part, for how many seconds it is kept; others are not. `evidence` goes on with it."""
 
-    def __init__(self, windows: Mapping[str, float]) -> None:
+    def __init__(self, windows: Mapping[Key, float], now_s: float) -> None:
+        """now_s: before that it may have been told more, which is `to_read`."""
         self.windows = windows
+        self.last_s = 0.0
         self._longest_s = max(windows.values(), default=0.0)
-        self._told: list[Timed] = []
-        self.evidence = Evidence(self._told)
+        self._began_s = self._unread_s = now_s
+        self._reads = array("d")
         self._tidied_s: float | None = None
+        self._tracks = {key: SignalTrack(key) for key in windows}
+        self.evidence = Evidence((), tracks=self._tracks, reads=self._reads, unread_before_s=now_s)
 
     @property
-    def last_s(self) -> float:
-        """When it was told last; 0: never."""
-        return self._told[-1].at_s if self._told else 0.0
+    def to_read(self) -> ToRead | None:
+        """What is to be read next, the newest first; None: all was."""
+        from_s = max(self._unread_s - AT_ONCE_S, self._began_s - self._longest_s)
+        if from_s >= self._unread_s:
+            return None
+        far = [key for key, window_s in self.windows.items() if self._began_s - window_s < self._unread_s]
+        return ToRead(from_s, self._unread_s, signals_of(far))
 
-    def begin_with(self, past: Iterable[Timed]) -> None:
-        """What was told before all that is kept."""
-        first_s = self._told[0].at_s - self._told[0].seconds if self._told else None
-        older = [self._of_rules(one) for one in past if first_s is None or one.at_s <= first_s]
-        self._told[:0] = older
-        self.evidence.forget_tracks()
-        self.evidence.forget_numbers(self.last_s + 1)
+    def begin_with(self, read: ToRead, past: Iterable[Timed]) -> None:
+        """What was told in a stretch that was `to_read`; what of it is known already is left out."""
+        began = [track.times[0] - track.seconds[0] for track in self._tracks.values() if track.times]
+        first_s = min(began, default=read.to_s)
+        older = [one for one in past if one.at_s <= first_s]
+        for key, track in self._tracks.items():
+            young_s = self._began_s - self.windows[key]
+            track.begin_with(one for one in older if one.at_s > young_s)
+        self._reads[:0] = array("d", (one.at_s for one in older if one.at_s > self._began_s - RECENT_S))
+        self._unread_s = read.from_s
+        self.evidence.unread_before_s = read.from_s if self.to_read is not None else None
+        self.evidence.forget_numbers(inf)
 
     def add(self, told: Iterable[Timed]) -> None:
         """In order of time; what is not newer than what is kept is left out."""
         for one in told:
             if one.at_s > self.last_s:
-                kept = self._of_rules(one)
-                self._told.append(kept)
-                self.evidence.went_on(kept)
-        if self._tidied_s is None and self._told:
+                self.last_s = one.at_s
+                self._reads.append(one.at_s)
+                for track in self._tracks.values():
+                    track.add(one)
+        if self._tidied_s is None and self.last_s:
             # Engines that were attached together are not tidied together: that would make one look a long one.
             self._tidied_s = self.last_s - random.uniform(0, TIDY_EVERY_S)
         if self._tidied_s is not None and self.last_s - self._tidied_s >= TIDY_EVERY_S:
             self._tidy()
 
-    def _of_rules(self, timed: Timed) -> Timed:
-        told = {key: value for key, value in timed.stretch.told.items() if key[0] in self.windows}
-        return Timed(timed.at_s, timed.seconds, Stretch(told))
-
     def _tidy(self) -> None:
         """What was read more than an hour ago is put together by the minute, and what no rule asks for goes."""
         self._tidied_s = now_s = self.last_s
-        kept = list[Timed]()
-        for one in self._told:
-            if one.at_s <= now_s - self._longest_s:
-                continue
-            young = {key: told for key, told in one.stretch.told.items() if one.at_s > now_s - self.windows[key[0]]}
-            fits = kept and one.at_s <= now_s - RECENT_S and _minute(kept[-1]) == _minute(one)
-            if fits and one.seconds < MINUTE_S:
-                whole = Stretch()
-                whole.add(kept[-1].stretch)
-                whole.add(Stretch(young))
-                kept[-1] = Timed(one.at_s, kept[-1].seconds + one.seconds, whole)
-            else:
-                kept.append(Timed(one.at_s, one.seconds, Stretch(young)))
-        self._told[:] = kept
-        self.evidence.forget_tracks()
+        for key, track in self._tracks.items():
+            track.tidy(now_s - self.windows[key], now_s - RECENT_S)
+        del self._reads[: bisect_right(self._reads, now_s - RECENT_S)]
         self.evidence.forget_numbers(now_s - self._longest_s)
-
-
-def _minute(timed: Timed) -> int:
-    """The one that it lies in; its end belongs to it."""
-    return int(-(-timed.at_s // MINUTE_S))

@@ -18,6 +18,7 @@ from kvxray_backend.alerts.figures_now import FiguresNow
 from kvxray_backend.alerts.kept_signals import KeptSignals, windows_of
 from kvxray_backend.alerts.recent_findings import KEPT_NS, RecentFindings
 from kvxray_backend.alerts.rule import Rule, Server
+from kvxray_backend.alerts.signal_track import Key
 from kvxray_backend.alerts.watched import Watched
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.metrics.signals import SIGNALS
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from kvxray_backend.backend import Backend, Source
 
 READ_PAST_S: Final = 0.2
-"""Of one look at most so long goes into reading what metrics told before we began: engine by engine."""
+"""Of one look about so long goes into reading what metrics told before we began."""
 MAX_READ_FINDINGS: Final = 5_000
 _FAMILY_OF_MAKE: Final[Mapping[str, tuple[Server, ...]]] = {
     "vllm": ("vllm",),
@@ -48,7 +49,7 @@ class LiveEvidence:
         self._recent = recent
         self._figures = FiguresNow(backend)
         self._rules: tuple[Rule, ...] = ()
-        self._windows: dict[str, float] = {}
+        self._windows: dict[Key, float] = {}
         self._kept: dict[str, KeptSignals] = {}
         self._to_read: dict[str, KeptSignals] = {}
         self._of_blocks: dict[str, Evidence] = {}
@@ -84,7 +85,7 @@ class LiveEvidence:
         self._rules = rules
         self._figures.wanted = any(isinstance(node, FigureNow) for rule in rules for node in walk(rule.when))
         windows = windows_of(rules)
-        if windows != self._windows:
+        if any(window_s > self._windows.get(key, 0.0) for key, window_s in windows.items()):
             self._windows = windows
             self._kept.clear()
             self._to_read.clear()
@@ -130,23 +131,25 @@ class LiveEvidence:
     def _signals_of(self, name: str) -> KeptSignals:
         kept = self._kept.get(name)
         if kept is None:
-            kept = self._kept[name] = self._to_read[name] = KeptSignals(self._windows)
+            kept = self._kept[name] = self._to_read[name] = KeptSignals(self._windows, self._wall_ns() / 1e9)
         kept.add(self._backend.signals.newer(name, kept.last_s))
         return kept
 
     def _read_past(self, stumbled: Callable[[str, str, Exception], object]) -> None:
+        """A stretch of each engine in turn, the newest first: most rules look back for an hour or less."""
         began_s = time.monotonic()
         while self._to_read and time.monotonic() - began_s < READ_PAST_S:
             name, kept = next(iter(self._to_read.items()))
             del self._to_read[name]
-            now_s = self._backend.clock.wall_ns() / 1e9
-            longest_s = max(self._windows.values(), default=0.0)
             try:
-                kept.begin_with(self._backend.signals.between(name, now_s - longest_s, now_s, tuple(self._windows)))
+                if (read := kept.to_read) is not None:
+                    kept.begin_with(read, self._backend.signals.between(name, read.from_s, read.to_s, read.signals))
             except Exception as error:
                 self._to_read[name] = kept
                 stumbled("", name, error)
                 return
+            if kept.to_read is not None:
+                self._to_read[name] = kept
 
     def _with_recent(self, name: str, findings: Sequence[Finding]) -> list[Finding]:
         open_ids = {one.id for one in findings}

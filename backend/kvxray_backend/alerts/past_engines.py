@@ -13,7 +13,7 @@ from kvxray_storage.database import Database
 from kvxray_storage.signal_minutes import MINUTE_S, read_minutes, sources_with_minutes
 
 from kvxray_backend.alerts.expression import Found, signals_in, walk
-from kvxray_backend.alerts.kept_signals import windows_of
+from kvxray_backend.alerts.kept_signals import signals_of, windows_of
 from kvxray_backend.alerts.past_engine import BEGAN_ANEW, PastEngine
 from kvxray_backend.alerts.rule import Rule, Server
 from kvxray_backend.analysis.finding import Finding
@@ -65,7 +65,9 @@ def past_engines(
         PastEngine(
             name,
             _serves(known.get(name), kinds.get(name, set()), name in with_metrics),
-            read(name, first_s, to_ns / 1e9, tuple(windows)) if signals_in(rule.when) and name in with_metrics else (),
+            read(name, first_s, to_ns / 1e9, signals_of(windows))
+            if signals_in(rule.when) and name in with_metrics
+            else (),
             findings.get(name, ()),
             spans.get(name, ()),
             known[name].model if name in known else "",
