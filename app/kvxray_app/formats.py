@@ -23,8 +23,12 @@ def _whole(value: float) -> int:
 
 
 def percent(ratio: float | None) -> str:
-    """A ratio of 0..1 with one decimal: 62.4%."""
-    return NO_DATA if ratio is None else f"{ratio * 100:.1f}%"
+    """A ratio of 0..1 with one decimal: 62.4%. What there is a little of is no 0.0%, what lacks a little no 100.0%."""
+    if ratio is None:
+        return NO_DATA
+    if 0 < ratio < 0.0005:
+        return "<0.1%"
+    return ">99.9%" if 0.9995 <= ratio < 1 else f"{ratio * 100:.1f}%"
 
 
 def rate(per_second: float | None) -> str:

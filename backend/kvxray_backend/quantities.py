@@ -44,6 +44,13 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
+def share_text(share: float) -> str:
+    """A ratio of 0..1 in whole percent: what there is a little of is no 0%, and what lacks a little no 100%."""
+    if 0 < share < 0.01:
+        return "<1%"
+    return ">99%" if 0.99 < share < 1 else f"{share:.0%}"
+
+
 def age_text(seconds: int | None) -> str:
     if seconds is None:
         return "unlimited"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -62,3 +63,16 @@ def test_markup_in_what_an_alert_says_is_text(page: Page, backend: ScriptedBacke
     show(backend, mount, alert(1, sentence="<img src=x onerror=alert(1)>", engine="<b>x</b>"))
     wait_for(page, ".alerts-strip .sentence", "<img src=x onerror=alert(1)>")
     assert text(page, ".alerts-strip .who .muted") == "<b>x</b>"
+
+
+def test_an_alert_of_an_earlier_day_says_the_day_and_one_of_today_its_time_alone(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    today = datetime.now(UTC).isoformat()
+    show(backend, mount, alert(1, since="2025-03-09T12:04:05.000Z"), alert(2, since=today))
+    wait_for(page, ".alerts-strip li:nth-child(2) .sentence", "Request r2 still holds 7 blocks.")
+    # In the browser's own zone, whatever that is.
+    local = page.evaluate("new Date('2025-03-09T12:04:05Z').toLocaleTimeString('en-GB')")
+    assert text(page, ".alerts-strip li time") == f"9 Mar 2025, {local}"
+    now = page.evaluate(f"new Date('{today}').toLocaleTimeString('en-GB')")
+    assert text(page, ".alerts-strip li:nth-child(2) time") == now

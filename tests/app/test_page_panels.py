@@ -144,7 +144,24 @@ def test_spoiled_figure_names_what_spoils_it(page: Page, backend: ScriptedBacken
 
 
 def test_numbers_are_written_alike_in_python_and_in_the_browser(page: Page) -> None:
-    values = [None, 0, 0.0000042, 0.0043, 0.5, 0.82, 1.239, 12.34, 59.94, 99.9, 125.6, 3725, 16_384, 5_000_000_000]
+    values = [
+        None,
+        0,
+        0.0000042,
+        0.0043,
+        0.5,
+        0.82,
+        0.9996,
+        1,
+        1.239,
+        12.34,
+        59.94,
+        99.9,
+        125.6,
+        3725,
+        16_384,
+        5_000_000_000,
+    ]
     written = page.evaluate(
         """async values => {
           const format = await import("/assets/kvxray/format.js");
@@ -155,6 +172,8 @@ def test_numbers_are_written_alike_in_python_and_in_the_browser(page: Page) -> N
     )
     for name, texts in written.items():
         assert texts == [getattr(formats, name)(value) for value in values], name
+    told = dict(zip(values, written["percent"], strict=True))
+    assert (told[0], told[0.0000042], told[0.9996], told[1]) == ("0.0%", "<0.1%", ">99.9%", "100.0%")
 
 
 def test_selected_request_shows_its_text_and_lights_its_blocks(

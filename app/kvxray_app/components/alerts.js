@@ -9,7 +9,8 @@ import { AlertsSummary } from "./alerts_summary.js";
 import { Tabs } from "./alerts_tabs.js";
 import { getJson } from "./address.js";
 import { el, setAttribute, setText } from "./elements.js";
-import { count, timeOfDay } from "./format.js";
+import { count } from "./format.js";
+import { whenWords } from "./moment_words.js";
 import { defineComponent } from "./mount.js";
 import { Polling } from "./polling.js";
 import { applyTheme } from "./theme.js";
@@ -98,7 +99,7 @@ class Alerts {
   #draw() {
     if (!this.feed || !this.engines) return;
     const { told, failed, failedSince } = this.feed;
-    const since = timeOfDay(new Date(failedSince).toISOString());
+    const since = whenWords(failedSince, false);
     setAttribute(this.trouble, "hidden", !failed);
     setText(this.trouble, failed && troubleWords(failed, told ? since : ""));
     setAttribute(this.body, "data-old", Boolean(failed));

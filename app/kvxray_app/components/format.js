@@ -6,7 +6,12 @@ const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
 export const count = (value) => (value == null ? NO_DATA : WHOLE.format(value));
 
-export const percent = (ratio) => (ratio == null ? NO_DATA : `${(ratio * 100).toFixed(1)}%`);
+/** To one decimal: what there is a little of is no 0.0%, and what lacks a little no 100.0%. */
+export function percent(ratio) {
+  if (ratio == null) return NO_DATA;
+  if (ratio > 0 && ratio < 0.0005) return "<0.1%";
+  return ratio >= 0.9995 && ratio < 1 ? ">99.9%" : `${(ratio * 100).toFixed(1)}%`;
+}
 
 export function rate(perSecond) {
   if (perSecond == null) return NO_DATA;

@@ -2,7 +2,8 @@
 
 import { apiUrl } from "./address.js";
 import { el, reconcile, setAttribute, setText } from "./elements.js";
-import { count, timeOfDay } from "./format.js";
+import { count } from "./format.js";
+import { whenWords } from "./moment_words.js";
 
 const FEW = 5;
 
@@ -45,7 +46,7 @@ function drawLine(node, { rule, engine, severity, since, sentence, link }) {
   const [time, line] = node.children;
   const [who, what] = line.children;
   setAttribute(node, "data-severity", severity);
-  setText(time, timeOfDay(since));
+  setText(time, whenWords(since, false));
   setAttribute(time, "title", `Since ${since}`);
   setText(who.firstChild, rule);
   setText(who.lastChild, engine);

@@ -14,6 +14,7 @@ from kvxray_backend.alerts.past_engines import KnownEngine
 from kvxray_backend.alerts.rule import Rule, Server
 from kvxray_backend.alerts.trial_desk import TrialDesk, when_ns
 from kvxray_backend.observed.spec import BadSpec, ObserveSpec, read_spec
+from kvxray_backend.quantities import share_text
 from kvxray_backend.settings import Settings
 
 MAX_SECONDS = 600.0
@@ -40,7 +41,9 @@ def as_text(view: TrialView) -> str:
     lines += [f"  {_line(one)}" for one in view.fired[:MOST_SHOWN]]
     if view.num_fired > MOST_SHOWN:
         lines.append(f"  and {view.num_fired - MOST_SHOWN:,} more before")
-    lines += [f"  {one.engine}: known {one.known_share:.0%} of the time. {one.why}" for one in view.engines if one.why]
+    lines += [
+        f"  {one.engine}: known {share_text(one.known_share)} of the time. {one.why}" for one in view.engines if one.why
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -91,6 +91,10 @@ class Verdict:
 
 def percent(ratio: float) -> str:
     """Halves up, as the page writes it."""
+    if 0 < ratio < 0.0005:
+        return "<0.1%"
+    if 0.9995 <= ratio < 1:
+        return ">99.9%"
     return f"{floor(ratio * 1000 + 0.5) / 10:.1f}%"
 
 

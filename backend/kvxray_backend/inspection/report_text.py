@@ -16,7 +16,7 @@ from kvxray_backend.inspection.inspection_report import (
     StreamReport,
 )
 from kvxray_backend.inspection.prefix_tree import Chains, Prefix
-from kvxray_backend.quantities import counted
+from kvxray_backend.quantities import counted, share_text
 
 WIDTH: Final = 100
 MAX_STREAMS: Final = 64
@@ -169,7 +169,7 @@ def _removals(stream: StreamReport) -> str:
     if not stream.num_removed:
         return "none"
     share = stream.num_returned / stream.num_removed
-    return f"{_hashes(stream.num_removed)}; stored again later: {stream.num_returned:,} ({share:.0%})"
+    return f"{_hashes(stream.num_removed)}; stored again later: {stream.num_returned:,} ({share_text(share)})"
 
 
 def _findings(findings: tuple[FindingReport, ...]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from kvxray_backend.metrics.book import MetricsBook
 from kvxray_backend.metrics.configuration import PoolShape
 from kvxray_backend.metrics.hit_rates import hit_rate
 from kvxray_backend.metrics.signals import SIGNALS
-from kvxray_backend.quantities import counted
+from kvxray_backend.quantities import counted, share_text
 
 Kind = Literal["metrics_contradiction", "conservation_violation", "hit_rate_suspect"]
 
@@ -88,8 +88,8 @@ def remarks(book: MetricsBook, told: Told | None = None) -> list[str]:
     gauge, rate = book.value("hit_rate_gauge"), hit_rate(book, "prefix", None)
     if gauge is not None and rate is not None and abs(gauge - rate.value) > 0.1:
         said.append(
-            f"the engine's own gauge says {gauge:.0%} and its counters {rate.value:.0%}: the gauge is of its last "
-            f"batch or its last requests, and the counters are what is shown"
+            f"the engine's own gauge says {share_text(gauge)} and its counters {share_text(rate.value)}: the gauge is "
+            f"of its last batch or its last requests, and the counters are what is shown"
         )
     return said
 
