@@ -4,9 +4,6 @@ so that many viewers cost one reading.
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
 from typing import Final
 
 from kvxray_engine.stream.codec import Message
@@ -16,24 +13,26 @@ from kvxray_storage.records import EpochKey
 
 from kvxray_backend.analysis.block_owners import BlockOwners, owners_of
 from kvxray_backend.backend import Backend
+from kvxray_backend.kept_answers import KeptAnswers
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.moments import LIVE
+from kvxray_backend.tenant_types import TenantBlocksView, TenantsView
 
 MAX_EVENTS: Final = 250_000
 LOOK_BACK_NS: Final = 1_800_000_000_000
-KEEP_S: Final = 4.0
-MAX_KEPT: Final = 8
+KEEP_OWNERS_S: Final = 4.0
+KEEP_ANSWERS_S: Final = 1.0
 _NEWEST: Final = 2**62
 
 
 class TenantDesk:
     """One of a running backend. Safe to ask from any thread."""
 
-    def __init__(self, backend: Backend, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, backend: Backend) -> None:
         self.backend = backend
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._kept: dict[tuple[str, int, int], tuple[float, BlockOwners | None]] = {}
+        self.shares = KeptAnswers[TenantsView](KEEP_ANSWERS_S)
+        self.blocks = KeptAnswers[TenantBlocksView](KEEP_ANSWERS_S)
+        self._owners = KeptAnswers[BlockOwners | None](KEEP_OWNERS_S)
 
     def owners(self, state: LiveState) -> BlockOwners | None:
         """Up to that state, or what is stored of it; None where nothing is."""
@@ -42,17 +41,11 @@ class TenantDesk:
                 return None
             num_blocks, epoch = state.block_map.num_blocks, state.epoch
             until = _NEWEST if state.at == LIVE else state.block_map.next_seq - 1
-        with self._lock:
-            asked = (state.source, epoch, until)
-            now = self._clock()
-            self._kept = {one: kept for one, kept in self._kept.items() if now - kept[0] < KEEP_S}
-            if asked not in self._kept:
-                key = self.backend.epoch_key(state.source, epoch)
-                found = None if key is None else owners_of(_read(self.backend.database, key, until), num_blocks)
-                self._kept[asked] = self._clock(), found
-                for old in list(self._kept)[:-MAX_KEPT]:
-                    del self._kept[old]
-            return self._kept[asked][1]
+        key = self.backend.epoch_key(state.source, epoch)
+        if key is None:
+            return None
+        database = self.backend.database
+        return self._owners.get((key, until), lambda: owners_of(_read(database, key, until), num_blocks))
 
 
 def _read(database: Database, key: EpochKey, until: int) -> list[Message]:

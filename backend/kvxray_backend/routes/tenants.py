@@ -35,6 +35,7 @@ from kvxray_backend.routes.dependencies import (
     DeskDep,
     MomentDep,
     get_backend,
+    name_of,
     not_joined,
     state_of,
 )
@@ -75,9 +76,13 @@ def tenants(
     """How much is held and cached for each tenant, as its requests or stores name it: what several share is counted
     once. And who pushed whom out within a minute.
     """
-    if isinstance(source, Source):
-        return _of_blocks(state_of(backend, source, moment), allocations, by)
-    return _of_hashes(desk, source, moment, by)
+
+    def make() -> TenantsView:
+        if isinstance(source, Source):
+            return _of_blocks(state_of(backend, source, moment), allocations, by)
+        return _of_hashes(desk, source, moment, by)
+
+    return allocations.shares.get((name_of(source), moment, by), make)
 
 
 @router.get("/tenants/blocks")
@@ -92,16 +97,21 @@ def blocks_of_tenant(
     by: By = None,
 ) -> TenantBlocksView:
     """Ids of the blocks that are held or cached for one tenant alone, or ordinals of the hashes."""
-    if isinstance(source, Source):
-        state = state_of(backend, source, moment)
-        told, seq = _read(state)
-        whole = tenancy_of_blocks(told, allocations.owners(state), by)
-        here = np.flatnonzero(told.is_held | told.is_cached).astype(np.uint32)
-        ids = here[_is_of(whole.codes[here], whole, whose, tenant)]
-        return _blocks_view(source.live.source, seq, "blocks", ids)
-    then, columns, names = _stored_by(desk, source, moment)
-    here, whole = tenancy_of_hashes(columns, names, by)
-    return _blocks_view(source.name, then.seq, "hashes", here[_is_of(whole.codes, whole, whose, tenant)])
+
+    def make() -> TenantBlocksView:
+        if isinstance(source, Source):
+            state = state_of(backend, source, moment)
+            told, seq = _read(state)
+            whole = tenancy_of_blocks(told, allocations.owners(state), by)
+            here = np.flatnonzero(told.is_held | told.is_cached).astype(np.uint32)
+            return _blocks_view(
+                source.live.source, seq, "blocks", here[_is_of(whole.codes[here], whole, whose, tenant)]
+            )
+        then, columns, names = _stored_by(desk, source, moment)
+        here, whole = tenancy_of_hashes(columns, names, by)
+        return _blocks_view(source.name, then.seq, "hashes", here[_is_of(whole.codes, whole, whose, tenant)])
+
+    return allocations.blocks.get((name_of(source), moment, by, whose, tenant), make)
 
 
 def _blocks_view(source: str, seq: str | None, unit: Literal["blocks", "hashes"], ids: U4) -> TenantBlocksView:
