@@ -14,6 +14,7 @@ from kvxray_app.components.overview_panels import (
     HEALTH_TITLE,
     LATELY_TITLE,
     PANELS,
+    TENANTS_TITLE,
 )
 from kvxray_backend.metrics.labels import label_of
 from kvxray_backend.metrics.ratios import RATIO_TOPICS
@@ -127,5 +128,5 @@ def test_the_page_of_signals_draws_whatever_topics_there_are() -> None:
 
 
 def test_every_panel_of_the_overview_is_named() -> None:
-    titles = [*OURS, ALERTS_TITLE, HEALTH_TITLE, FINDINGS_TITLE, LATELY_TITLE]
+    titles = [*OURS, ALERTS_TITLE, HEALTH_TITLE, FINDINGS_TITLE, LATELY_TITLE, TENANTS_TITLE]
     assert [title for title in titles if f"**{title}**" not in DOC] == []

@@ -23,11 +23,12 @@ LOOKS = {
     "health_line": ("health",),
     "findings_banner": ("finding",),
     "kpi_tiles": ("tile",),
-    "residency": ("health", "finding", "tile"),
+    "residency": ("health", "finding", "tile", "tenants"),
     "alerts": ("trouble", "dialog"),
     "fleet": ("trouble", "dialog"),
-    "overview": ("trouble",),
+    "overview": ("trouble", "tenants"),
     "signals": ("trouble",),
+    "tenants": ("tenants",),
 }
 """What several components draw alike (look_LOOK.css), by component."""
 

@@ -10,8 +10,13 @@ import { pageUrl } from "./overview_links.js";
 import { FigurePanel, FindingsPanel, HealthPanel, UsagePanel } from "./overview_panels.js";
 import { EnginesTable, roleOf } from "./overview_table.js";
 import { VerdictCard } from "./overview_verdict.js";
+import { tenantChoiceFor } from "./tenants_choice.js";
+import { TenantsFeed } from "./tenants_feed.js";
+import { TenantsPanel } from "./tenants_panel.js";
 import { applyTheme } from "./theme.js";
 import { Tip } from "./tip.js";
+
+const MARKS = "Opens the map with its blocks marked.";
 
 class Overview {
   /** `keep(name)`: for the other pages, what somebody chose. */
@@ -31,6 +36,11 @@ class Overview {
     this.panels = words.panels.map(
       (panel) => new (panel.key === "usage" ? UsagePanel : FigurePanel)(panel, certainties, this.tip),
     );
+    this.engine = null; // whose panels are shown
+    const leads = { hrefOf: (key) => this.#mapOf({ whose: key }), marks: MARKS };
+    this.tenants = new TenantsPanel(this.tip, certainties, leads, words.titles.tenants);
+    this.tenants.node.classList.add("card", "whole");
+    this.shares = new TenantsFeed(() => this.engine && this.#drawTenants());
     this.fleet = new FigurePanel(words.fleet, certainties, this.tip);
     this.uneven = el("p", { class: "uneven", hidden: true });
     this.fleet.body.before(this.uneven);
@@ -41,6 +51,7 @@ class Overview {
       "div",
       { class: "cards" },
       ...this.panels.map(({ node }) => node),
+      this.tenants.node,
       this.fleet.node,
       this.health.node,
       this.findings.node,
@@ -57,6 +68,7 @@ class Overview {
 
   close() {
     this.feed.close();
+    this.shares.close();
     this.tip.close();
     this.root.replaceChildren();
   }
@@ -107,9 +119,29 @@ class Overview {
       panel.draw(engine.figures, engine.findings, page, pageUrl(page, engine.source, engine.at));
     }
     this.panels.find((panel) => panel.drawPool).drawPool(engine);
+    this.engine = engine;
+    this.#drawTenants();
     this.health.draw(engine);
     this.findings.draw(engine.findings, engine.source, engine.num_findings, engine.looked_at);
     this.lately.draw(engine.lately, engine.source);
+  }
+
+  // Whose the cache of the chosen engine is; metrics name no tenants.
+  #drawTenants() {
+    const { source, at, kind, findings } = this.engine;
+    const choice = tenantChoiceFor(source);
+    if (kind === "metrics") this.shares.decline("The engine is known by its metrics alone: they name no tenants.");
+    else this.shares.ask(source, at === "live" ? null : at, choice.by);
+    const setBy = (by) => (choice.setBy(by), this.#drawTenants());
+    this.tenants.draw(this.shares, { by: choice.by, whose: null, setBy }, findings, (block, then) =>
+      this.#mapOf({ block }, then),
+    );
+  }
+
+  // The map of the engine shown, at its moment or another.
+  #mapOf(query, then = this.engine.at) {
+    const { by } = tenantChoiceFor(this.engine.source);
+    return pageUrl("live", this.engine.source, then, { ...query, ...(by ? { by } : {}) });
   }
 
   // What takes a router to tell is told by a router, where one is watched; else it is not observable.

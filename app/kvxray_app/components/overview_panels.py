@@ -225,6 +225,7 @@ ALERTS_TITLE = "Active alerts"
 HEALTH_TITLE = "Stream health"
 FINDINGS_TITLE = "Open findings"
 LATELY_TITLE = "Lately"
+TENANTS_TITLE = "Shares by tenant"
 
 CAUSES = {
     "kv": ("KV", "The cache itself: leaks, preemptions, evictions, lost hits, or no blocks left."),
@@ -250,6 +251,7 @@ def overview_words() -> dict[str, Any]:
             "health": HEALTH_TITLE,
             "findings": FINDINGS_TITLE,
             "lately": LATELY_TITLE,
+            "tenants": TENANTS_TITLE,
         },
         "causes": {key: {"label": label, "meaning": meaning} for key, (label, meaning) in CAUSES.items()},
         "statuses": STATUSES,

@@ -15,6 +15,7 @@ import { ResidencyInspector } from "./residency_inspector.js";
 import { ResidencyMap } from "./residency_map.js";
 import { ResidencyMoment } from "./residency_moment.js";
 import { ResidencyPlaces } from "./residency_places.js";
+import { ResidencyTenants } from "./residency_tenants.js";
 import { residencyViewFor } from "./residency_view.js";
 import { applyTheme } from "./theme.js";
 import { Tip } from "./tip.js";
@@ -22,7 +23,7 @@ import { Tip } from "./tip.js";
 class ResidencyScreen {
   constructor(root, data, palette) {
     const { source, home, kind, words, residency } = data;
-    Object.assign(this, { root, palette, isOfHashes: kind === "hashes" });
+    Object.assign(this, { root, palette, isOfHashes: kind === "hashes", certainties: words.certainties });
     this.tip = new Tip(root);
     this.view = residencyViewFor(source);
     this.moment = momentFor(source, home);
@@ -43,6 +44,7 @@ class ResidencyScreen {
       parts
         ? el("div", { class: "wide-row" }, parts.map.node, parts.inspector.node)
         : el("p", { class: "how panel" }, `${residency.attach} `, attach, "  ·  ", signals),
+      ...(parts ? [parts.tenants.node] : []),
       this.figures.differences,
       el(
         "div",
@@ -51,7 +53,7 @@ class ResidencyScreen {
         this.coverage.node,
       ),
     );
-    this.exits = [this.view.subscribe(this.requestDraw), onEscape(() => this.view.letGo())];
+    this.exits = [this.view.subscribe(this.requestDraw), onEscape(() => this.#letGo())];
     this.#hook();
     this.view.writeAddress();
     this.moment.writeAddress();
@@ -64,6 +66,7 @@ class ResidencyScreen {
     this.feed.close();
     this.moment.stopWriting();
     this.parts?.map.close();
+    this.parts?.tenants.close();
     this.parts?.inspector.shut();
     this.parts?.moment.close();
     this.tip.close();
@@ -87,7 +90,7 @@ class ResidencyScreen {
     this.coverage.draw(feed.coverage);
     if (!parts) return;
     parts.inspector.follow();
-    for (const part of [parts.moment, parts.map, parts.inspector, parts.events]) part.draw();
+    for (const part of [parts.moment, parts.map, parts.inspector, parts.tenants, parts.events]) part.draw();
     parts.places.draw(summary);
   }
 
@@ -95,11 +98,17 @@ class ResidencyScreen {
     const { feed, view, moment, tip } = this;
     return {
       moment: new ResidencyMoment(feed, this.requestDraw),
+      tenants: new ResidencyTenants(this),
       map: new ResidencyMap(this),
       inspector: new ResidencyInspector(this),
       places: new ResidencyPlaces(tip),
       events: new ResidencyEvents(feed, view, moment),
     };
+  }
+
+  #letGo() {
+    this.view.letGo();
+    this.parts?.tenants.choice.letGo();
   }
 
   #requestDraw() {
@@ -117,6 +126,7 @@ class ResidencyScreen {
         const at = frame?.ordinal.indexOf(ordinal) ?? -1;
         return at < 0 || !stage.layout ? null : stage.centreOf(at);
       },
+      ofTenant: () => this.parts?.map.numOfTenant ?? null,
       marked: () => this.parts?.map.marked.cells(this.parts.map.frame).length ?? null,
       count: () => this.parts?.map.frame?.count ?? null,
     };

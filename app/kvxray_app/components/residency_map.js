@@ -31,6 +31,7 @@ const LAYOUT_KEY = "o";
 const MANY = "More blocks than pixels: enlarge the map to see each of them.";
 const HELP = "Arrows move along chains and branches, Enter inspects, + and − enlarge, O changes how it lies.";
 const RESTS = "Rests while you point at it; more has happened since.";
+const NONE_STANDS_OUT = new Set();
 const GLOWING_MOST = 200_000; // cells: more take too long to compare
 
 export class ResidencyMap {
@@ -114,13 +115,19 @@ export class ResidencyMap {
   #lookNow(palette) {
     const { mode, only } = this.view;
     const descriptor = this.feed.summary?.descriptor;
+    const { ordinals } = this.screen.parts.tenants;
     const key = [mode, only && [...only].join(), palette["kx-panel"], JSON.stringify(descriptor)].join(" ");
-    if (this.look?.key === key) return this.look;
+    if (this.look?.key === key && this.look.ordinals === ordinals) return this.look;
     const named = classesOf(mode, descriptor);
     const classes = classify(mode, this.frame, named.length);
     const counts = new Uint32Array(named.length);
     for (const at of classes) counts[at]++;
-    this.look = { key, named, classes, counts, pixels: pixelsOf(named, palette, only) };
+    let pixels = pixelsOf(named, palette, only);
+    if (ordinals) {
+      this.numOfTenant = setBack(this.frame, classes, ordinals, named.length);
+      pixels = Uint32Array.of(...pixels, ...pixelsOf(named, palette, NONE_STANDS_OUT));
+    } else this.numOfTenant = 0;
+    this.look = { key, ordinals, named, classes, counts, pixels };
     return this.look;
   }
 
@@ -168,6 +175,16 @@ export class ResidencyMap {
     else return true;
     return false;
   }
+}
+
+// Cells that are not among these become of the faded classes, which come after the others. Returns how many stay.
+function setBack(frame, classes, ordinals, faded) {
+  let kept = 0;
+  for (let at = 0; at < frame.count; at++) {
+    if (ordinals.has(frame.ordinal[at])) kept++;
+    else classes[at] += faded;
+  }
+  return kept;
 }
 
 // Why there is no map: a title and a sentence.

@@ -1,5 +1,5 @@
-"""The live page: health, findings, figures, the block map with its inspector, requests and events; and the bar that
-takes all of them to a moment of the past.
+"""The live page: health, findings, figures, the block map with its inspector, requests and events, whose the cache is;
+and the bar that takes all of them to a moment of the past.
 
 Everything that moves is a component on the feed; this script runs once a visit and never again by itself.
 """
@@ -18,6 +18,7 @@ from kvxray_app.components.kpi_tiles import kpi_tiles
 from kvxray_app.components.live_component import Shown
 from kvxray_app.components.requests_table import requests_table
 from kvxray_app.components.residency import residency_screen
+from kvxray_app.components.tenants import tenants
 from kvxray_app.components.time_bar import time_bar
 from kvxray_app.source_choice import lay_out_chosen
 
@@ -50,4 +51,5 @@ def _lay_out(shown: Shown) -> None:
             requests_table(shown)
         with rail:
             event_tail(shown)
+    tenants(shown)
     time_bar(shown)
