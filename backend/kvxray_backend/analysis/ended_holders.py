@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.columns import I8, U1, U4, distinct
-from kvxray_engine.stream.holder_ends import GRACE_NS, GRACE_STEPS, EngineTime, end_of, is_no_request
+from kvxray_engine.stream.holder_ends import GRACE_NS, GRACE_STEPS, EngineTime, end_of
 from kvxray_engine.stream.request_table import RequestTable
 from kvxray_engine.stream.schema import ENDED_STATUSES
 from numpy.typing import NDArray
@@ -49,27 +49,39 @@ def ended_holds(block_map: BlockMap, now: EngineTime, known: Container[int]) -> 
     over the holds. known: holders whose grace is known to be past.
     """
     requests = block_map.requests
+    others = _others(requests)
     blocks, holders = block_map.holds()
-    theirs = np.flatnonzero(are_among(holders, _suspects(requests)))
+    theirs = np.flatnonzero(are_among(holders, _suspects(requests, others)))
     theirs = theirs[blocks[theirs] != block_map.descriptor.null_block]
     blocks, holders = blocks[theirs], holders[theirs]
-    ends = ended_holders(requests, distinct(holders), now, known)
+    ends = _ended(requests, distinct(holders), others, now, known)
     theirs = np.flatnonzero(are_among(holders, ends.holders))
     return EndedHolds(blocks[theirs], holders[theirs], ends)
 
 
-def ended_holders(requests: RequestTable, holders: U4, now: EngineTime, known: Container[int]) -> EndedHolders:
-    """Those of these holders (in order, each once) that have ended and are past their grace."""
-    others = [one for one in holders.tolist() if is_no_request(requests, one)]
-    plain = holders[~np.isin(holders, np.array(others, np.uint32))] if others else holders
-    plain = plain[requests.ended(plain)]
+def _others(requests: RequestTable) -> U4:
+    """Holders that are no plain requests, in order."""
+    others = [one for one, name in requests.names.items() if name.kind != "request" or name.deadline > 0]
+    return np.sort(np.array(others, np.uint32))
+
+
+def _suspects(requests: RequestTable, others: U4) -> U4:
+    """Holders that may have ended: requests that did, and all that are no plain requests."""
+    ended = requests.ordinals[_IS_ENDED[requests.rows["status"]]]
+    return distinct(np.concatenate([ended, others])) if len(others) else ended
+
+
+def _ended(requests: RequestTable, suspects: U4, others: U4, now: EngineTime, known: Container[int]) -> EndedHolders:
+    """Those of the suspects (in order, each once) that have ended and are past their grace."""
+    is_other = are_among(suspects, others)
+    plain = suspects[~is_other]
     rows = requests.rows[np.searchsorted(requests.ordinals, plain)]
     status, ended_ns = rows["status"].copy(), rows["ended_ns"].copy()
     is_over = ~_within_grace(ended_ns, rows["ended_step"], now)
     for at in np.flatnonzero(~is_over).tolist():
         is_over[at] = int(plain[at]) in known
     told = EndedHolders(plain[is_over], status[is_over], ended_ns[is_over])
-    return _with_others(told, requests, others, now, known) if others else told
+    return _with_others(told, requests, suspects[is_other].tolist(), now, known) if is_other.any() else told
 
 
 def are_among(holders: U4, some: U4) -> NDArray[np.bool_]:
@@ -85,13 +97,6 @@ def are_among(holders: U4, some: U4) -> NDArray[np.bool_]:
     at = np.minimum(holders - np.uint32(first) + np.uint32(1), np.uint32(len(table) - 1))
     found: NDArray[np.bool_] = table[at]
     return found
-
-
-def _suspects(requests: RequestTable) -> U4:
-    """Holders that may have ended: requests that did, and all that are no plain requests."""
-    others = [one for one, name in requests.names.items() if name.kind != "request" or name.deadline > 0]
-    ended = requests.ordinals[_IS_ENDED[requests.rows["status"]]]
-    return distinct(np.concatenate([ended, np.array(others, np.uint32)])) if others else ended
 
 
 def _within_grace(ended_ns: I8, ended_step: I8, now: EngineTime) -> NDArray[np.bool_]:

@@ -12,11 +12,12 @@ from typing import Final
 
 import numpy as np
 from kvxray_engine.stream.block_map import BlockMap
-from kvxray_engine.stream.columns import U4, distinct
+from kvxray_engine.stream.columns import U4
 from kvxray_engine.stream.holder_ends import EngineTime
 from kvxray_engine.stream.schema import Name
 from numpy.typing import NDArray
 
+from kvxray_backend.analysis.ended_holders import are_among
 from kvxray_backend.analysis.finding import MAX_SUBJECTS, Finding, Subjects
 from kvxray_backend.analysis.leaks import by_holder, held_only
 from kvxray_backend.analysis.stream_health import Place
@@ -68,13 +69,14 @@ class StuckPin:
 
 
 def find_stuck_pins(block_map: BlockMap, now: EngineTime) -> list[StuckPin]:
-    """Those at this moment, in order of holder. Costs one pass over the holds."""
-    blocks, holders = block_map.holds()
-    names = block_map.requests.names
-    pins = np.array([one for one in distinct(holders).tolist() if _is_pin(names.get(one))], np.uint32)
-    if not len(pins):
+    """Those at this moment, in order of holder. Costs a look at the names, and where any is a pin's one pass over the
+    holds.
+    """
+    pins = [one for one, name in block_map.requests.names.items() if _is_pin(name)]
+    if not pins:
         return []
-    theirs = np.isin(holders, pins) & (blocks != block_map.descriptor.null_block)
+    blocks, holders = block_map.holds()
+    theirs = are_among(holders, np.sort(np.array(pins, np.uint32))) & (blocks != block_map.descriptor.null_block)
     blocks, holders = blocks[theirs], holders[theirs]
     held, alone = by_holder(blocks, holders), by_holder(*held_only(block_map, blocks, holders))
     arrived = np.sort(block_map.requests.rows["arrived_ns"])
@@ -96,6 +98,6 @@ def _judge(
     return StuckPin(holder, block_map.requests.names[holder], since_ns, alone[is_idle], len(held), requests_since)
 
 
-def _is_pin(name: Name | None) -> bool:
+def _is_pin(name: Name) -> bool:
     """A deadline makes it a lease, a parent one of a request's holders: both end by themselves, or leak."""
-    return name is not None and name.kind in _KINDS and not name.deadline and name.parent < 0
+    return name.kind in _KINDS and not name.deadline and name.parent < 0
