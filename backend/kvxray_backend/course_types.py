@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kvxray_backend.api_types import Answer, OverTime
+from kvxray_backend.api_types import Answer
+from kvxray_backend.history_types import OverTime
 
 
 class WindowsView(Answer):

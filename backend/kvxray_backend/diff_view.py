@@ -9,7 +9,7 @@ from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.columns import U4
 from kvxray_storage.state_diff import StateDiff, diff
 
-from kvxray_backend.api_types import DiffView, HolderChange
+from kvxray_backend.history_types import DiffView, HolderChange
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.moments import Point
 

@@ -14,7 +14,7 @@ from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4
 from numpy.typing import NDArray
 
-from kvxray_backend.api_types import BranchView, ChainLinkView, PrefixView
+from kvxray_backend.block_types import BranchView, ChainLinkView, PrefixView
 from kvxray_backend.figures import SPOILS_BLOCKS
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.prefix_chain import Index, parents_of, up_from

@@ -13,7 +13,8 @@ from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, BlockState, Descriptor, Name, RequestStatus
 from kvxray_storage.event_rows import EventRow
 
-from kvxray_backend.api_types import BlockView, EpochView, EventView, HolderView, SourceView, StateView, Summary
+from kvxray_backend.api_types import EpochView, EventView, HolderView, SourceView, StateView, Summary
+from kvxray_backend.block_types import BlockView
 from kvxray_backend.engine_clock import age_s
 from kvxray_backend.figure import Figure, Unit
 from kvxray_backend.figures import SPOILS_BLOCKS, SPOILS_UNKNOWN_BLOCKS, Reading, figures_of, state_counts

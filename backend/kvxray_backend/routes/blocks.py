@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from kvxray_backend.api_types import BlockView, ChainView
+from kvxray_backend.block_types import BlockView, ChainView
 from kvxray_backend.event_reader import block_history
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.prefix_chain import chain_through

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Body, Path
 from kvxray_storage import bookmarks as stored
 from pydantic import BaseModel, ConfigDict, Field
 
-from kvxray_backend.api_types import BookmarksView, BookmarkView
+from kvxray_backend.history_types import BookmarksView, BookmarkView
 from kvxray_backend.moments import Moment, Point, iso_time
 from kvxray_backend.residency.foreign_source import ForeignSource
 from kvxray_backend.routes.bodies import BoundedRoute

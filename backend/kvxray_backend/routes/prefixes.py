@@ -8,8 +8,8 @@ from fastapi import APIRouter, Query
 from kvxray_storage.hash_history import ordinals_told
 from kvxray_storage.hash_lookup import hashes_of
 
-from kvxray_backend.api_types import PrefixView
 from kvxray_backend.backend import Backend, Source
+from kvxray_backend.block_types import PrefixView
 from kvxray_backend.live_state import LiveState
 from kvxray_backend.prefix_view import prefix_view
 from kvxray_backend.routes.dependencies import BackendDep, SourceDep, StateDep, not_joined

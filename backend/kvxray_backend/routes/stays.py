@@ -8,8 +8,9 @@ from fastapi import APIRouter, Path, Query
 from kvxray_storage.hash_history import HashStay, hash_history
 from kvxray_storage.request_history import find_requests, request_history
 
-from kvxray_backend.api_types import EventsView, HashStaysView, HashStayView
+from kvxray_backend.api_types import EventsView
 from kvxray_backend.backend import Backend, Source
+from kvxray_backend.history_types import HashStaysView, HashStayView
 from kvxray_backend.moments import Moment, Point
 from kvxray_backend.routes.dependencies import BackendDep, MomentDep, SourceDep, not_joined
 from kvxray_backend.routes.errors import ApiError

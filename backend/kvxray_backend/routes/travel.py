@@ -10,11 +10,12 @@ from fastapi import APIRouter, Query
 from kvxray_storage.gap_history import gaps_between
 from kvxray_storage.history import GapRow
 
-from kvxray_backend.api_types import DiffView, GapView, MomentView, TimelineView
+from kvxray_backend.api_types import MomentView
 from kvxray_backend.backend import Backend, Source
 from kvxray_backend.course import Course, course
 from kvxray_backend.course_types import CourseView, WindowsView
 from kvxray_backend.diff_view import diff_view
+from kvxray_backend.history_types import DiffView, GapView, TimelineView
 from kvxray_backend.moments import Moment, Point, iso_time
 from kvxray_backend.residency.desk import ResidencyDesk
 from kvxray_backend.residency.foreign_source import ForeignSource
