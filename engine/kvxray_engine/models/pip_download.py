@@ -6,6 +6,7 @@ background with a work folder of its own, whose growing size is the progress.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -72,12 +73,14 @@ def _watch(pip: subprocess.Popen[str], tick: Callable[[], None]) -> str:
 
 
 def _folder_bytes(folder: Path) -> int:
+    """Of the files that are there. pip moves and deletes files and folders while we look: what is gone counts nothing,
+    and `os.walk`, other than `Path.rglob`, passes over a folder that is gone.
+    """
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except OSError:  # pip moves and deletes while we look
-            continue
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.stat(os.path.join(place, name)).st_size
     return total
 
 
