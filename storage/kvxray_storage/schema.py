@@ -15,6 +15,8 @@ from kvxray_engine.errors import UserError
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _VERSION_TABLE: Final = "alembic_version"
 _MIGRATION_LOCK: Final = 0x6B767872  # "kvxr": PostgreSQL's advisory lock while a schema is brought up to date
+# Only another kvxray that brings the schema up to date holds it, and large tables take their time.
+MIGRATION_WAIT_MS: Final = 120_000
 
 
 def config(connection: sa.Connection | None = None) -> Config:
@@ -53,9 +55,17 @@ def refuse_what_is_not_ours(engine: sa.Engine, place: str) -> None:
 def upgrade(connection: sa.Connection) -> str:
     """Brings the schema up to date inside the caller's transaction, all or nothing; returns the revision."""
     if connection.dialect.name == "postgresql":
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+        _wait_for_others(connection)
     command.upgrade(config(connection), "head")
     return head()
+
+
+def _wait_for_others(connection: sa.Connection) -> None:
+    """Holds the lock of those who migrate until the transaction ends; tables are waited for no longer than ever."""
+    usual = connection.execute(sa.select(sa.func.current_setting("lock_timeout"))).scalar_one()
+    connection.execute(sa.select(sa.func.set_config("lock_timeout", str(MIGRATION_WAIT_MS), True)))
+    connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
+    connection.execute(sa.select(sa.func.set_config("lock_timeout", usual, True)))
 
 
 def downgrade(connection: sa.Connection, revision: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from kvxray_engine.errors import UserError
 from kvxray_engine.stream.schema import Name
-from kvxray_storage import history, models, schema
+from kvxray_storage import history, models, schema, server_session
 from kvxray_storage.database import open_database
 from kvxray_storage.event_log import EventLog
 
@@ -155,6 +155,19 @@ def test_several_that_open_a_new_database_at_once_make_its_tables_once(postgres_
     assert errors == []
     assert len(keys) == 4
     assert len(set(keys)) == 1
+
+
+def test_a_schema_that_another_is_bringing_up_to_date_is_waited_for_longer_than_a_table(postgres_url, monkeypatch):
+    monkeypatch.setattr(server_session, "LOCK_TIMEOUT_MS", 100)
+    with psycopg.connect(postgres_url) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", (schema._MIGRATION_LOCK,))
+        release = threading.Timer(0.5, other.commit)
+        release.start()
+        database = open_database(postgres_url)
+        release.join()
+    with database.reading() as connection:
+        assert connection.exec_driver_sql("SHOW lock_timeout").scalar() == "100ms"
+    database.close()
 
 
 # Writing
