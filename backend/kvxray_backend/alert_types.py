@@ -88,6 +88,7 @@ class AlertsView(Answer):
     mutes: list[MuteView] = Field(description="Mutes that are not over.")
     can_mute: bool = Field(description="False: an Alertmanager is set, whose silences are shown.")
     looked_at: Time | None = Field(description="When rules were last looked at; null: not yet.")
+    not_stored: str = Field(description="How many alerts the database refuses, and why: a sentence; empty: none.")
     num_rules_on: int = Field(description="How many rules are on.")
 
 

@@ -50,7 +50,7 @@ def view(of: Alert | None = None, **changed: Any) -> dict[str, Any]:
 def alerts_answer(*alerts: dict[str, Any], **changed: Any) -> dict[str, Any]:
     told: dict[str, Any] = {
         "alerts": list(alerts), "num": len(alerts), "pending": [], "targets": [], "mutes": [], "can_mute": True,
-        "looked_at": LOOKED, "num_rules_on": 31,
+        "looked_at": LOOKED, "not_stored": "", "num_rules_on": 31,
     }  # fmt: skip
     told |= changed
     AlertsView.model_validate(told | {"alerts": []})

@@ -165,6 +165,15 @@ def test_counts_by_severity_and_what_is_about_to_fire(alerts: Alerts) -> None:
     assert "2 more fire and are not listed." in alerts.names(".active > .faint")
 
 
+def test_alerts_that_the_database_refuses_are_said_to_be_not_stored(alerts: Alerts) -> None:
+    why = "2 alerts not stored yet: the database at log.db takes no writes: the disk is full; free some space."
+    alerts.fire(view(), not_stored=why)
+    alerts.open()
+    alerts.has(".unstored", why)
+    alerts.fire(view())
+    alerts.page.wait_for_function("inside('alerts', '.unstored').hidden")
+
+
 def test_what_nobody_can_tell_any_more_is_neither_firing_nor_over(alerts: Alerts) -> None:
     alerts.fire(view(unknown_since=LOOKED))
     alerts.open()

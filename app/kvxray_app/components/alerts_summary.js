@@ -26,15 +26,18 @@ export class AlertsSummary {
     );
     const sent = el("div", { class: "sent" }, el("span", { class: "muted" }, "Sent to"), this.targets, this.nobody);
     this.sentLabel = sent.firstChild;
-    this.node = el("section", { class: "summary panel", "aria-label": "Summary" }, this.counts, this.looked, sent);
+    this.unstored = el("p", { class: "unstored", role: "status" });
+    this.node = el("section", { class: "summary panel", "aria-label": "Summary" }, this.counts, this.looked, sent, this.unstored);
   }
 
   /** `numEngines`: null while not known. `isOld`: it is the last that was known. */
-  draw({ alerts, num, targets, looked_at: lookedAt, num_rules_on: numRules, pending }, numEngines, isOld) {
+  draw({ alerts, num, targets, looked_at: lookedAt, not_stored: unstored, num_rules_on: numRules, pending }, numEngines, isOld) {
     this.#drawCounts(alerts, num, pending.length, isOld);
     const late = lookedAt ? (Date.now() - Date.parse(lookedAt)) / 1000 : 0;
     setText(this.looked, lookedWords(numRules, numEngines, lookedAt, late));
     setAttribute(this.looked, "data-late", late > LATE_S);
+    setText(this.unstored, unstored ?? "");
+    setAttribute(this.unstored, "hidden", !unstored);
     setAttribute(this.nobody, "hidden", targets.length > 0);
     setAttribute(this.sentLabel, "hidden", !targets.length);
     reconcile(

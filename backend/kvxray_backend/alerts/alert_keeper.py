@@ -13,7 +13,9 @@ from typing import Final
 import sqlalchemy as sa
 from kvxray_storage.alerts import store_alerts
 from kvxray_storage.event_log import EventLog
+from kvxray_storage.file_watch import FileGone
 from kvxray_storage.outbox import Notification, store_notifications
+from kvxray_storage.refusals import why_gone, why_not_written
 
 from kvxray_backend.alerts.alert import Alert
 from kvxray_backend.alerts.alert_rows import alert_row
@@ -44,8 +46,11 @@ class _Written:
 class AlertKeeper:
     """Safe to call from any thread; nothing waits but `close`. One transaction is under way at a time."""
 
-    def __init__(self, log: EventLog) -> None:
+    def __init__(self, log: EventLog, place: str) -> None:
+        """place: of the database, as people are told of it."""
         self._log = log
+        self._place = place
+        self._refused: Exception | None = None
         self._lock = threading.Lock()
         self._unstored: dict[str, _Unstored] = {}
         self._under_way: Future[None] | None = None
@@ -57,6 +62,14 @@ class AlertKeeper:
         """Those that the database may not tell yet as they are."""
         with self._lock:
             return [one.alert for one in self._unstored.values()]
+
+    @property
+    def trouble(self) -> str:
+        """Why the last of them could not be stored, a sentence; empty: they could."""
+        error = self._refused
+        if error is None:
+            return ""
+        return why_gone(self._place) if isinstance(error, FileGone) else why_not_written(self._place, error)
 
     def keep(self, alert: Alert, rows: Sequence[Notification]) -> Future[None]:
         """The future tells when it is durable, or why it could not be made so for now."""
@@ -100,6 +113,7 @@ class AlertKeeper:
         error = done.exception()
         with self._lock:
             self._under_way = None
+            self._refused = error if isinstance(error, Exception) else None
             futures = self._stored(written) if error is None else self._failed(written)
         for future in futures:
             future.set_result(None) if error is None else future.set_exception(error)

@@ -58,6 +58,7 @@ def alerts_view(backend: Backend, asked: Asked) -> AlertsView:
         mutes=watch.teller.mutes(),
         can_mute=watch.teller.can_mute,
         looked_at=iso_time_or_none(watch.looked_at_ns),
+        not_stored=watch.not_stored,
         num_rules_on=sum(one.is_on for one in watch.rules().values()),
     )
 

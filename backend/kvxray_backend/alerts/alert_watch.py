@@ -25,6 +25,7 @@ from kvxray_backend.alerts.rule_book import KnownRule, RuleBook, on
 from kvxray_backend.alerts.steady_time import SteadyTime
 from kvxray_backend.alerts.teller import NobodyIsTold, Teller
 from kvxray_backend.alerts.watched import Watched
+from kvxray_backend.quantities import counted
 
 if TYPE_CHECKING:
     from kvxray_backend.backend import Backend
@@ -54,7 +55,7 @@ class AlertWatch:
         self._backend = backend
         self._every_s = look_every_s
         self._evidence = LiveEvidence(backend, backend.recent_findings)
-        self._keeper = AlertKeeper(backend.log)
+        self._keeper = AlertKeeper(backend.log, backend.database.place)
         self._book = AlertBook(lambda: uuid.uuid4().hex, self._stumbled)
         self._time = SteadyTime(backend.clock.wall_ns, time.monotonic)
         self._problems: dict[Key, str] = {}
@@ -105,6 +106,12 @@ class AlertWatch:
     def unstored(self) -> list[Alert]:
         """Those that the database may not tell yet as they are."""
         return self._keeper.unstored
+
+    @property
+    def not_stored(self) -> str:
+        """How many alerts, and why, where the database refuses them; empty: it does not."""
+        num, why = len(self._keeper.unstored), self._keeper.trouble
+        return f"{counted(num, 'alert')} not stored yet: {why[:1].lower()}{why[1:]}" if num and why else ""
 
     @property
     def problems(self) -> list[str]:

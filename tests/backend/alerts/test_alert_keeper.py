@@ -52,7 +52,7 @@ def test_while_one_transaction_is_under_way_all_others_wait_for_the_next_one(dat
     monkeypatch.setattr(alert_keeper, "MAX_TOGETHER", 100)
     sizes, store = [], alert_keeper.store_alerts
     monkeypatch.setattr(alert_keeper, "store_alerts", lambda c, rows: sizes.append(len(rows)) or store(c, rows))
-    goes_on, keeper = threading.Event(), AlertKeeper(log)
+    goes_on, keeper = threading.Event(), AlertKeeper(log, "here.db")
     log.errand(lambda connection: goes_on.wait(30))
     kept = [keeper.keep(made_alert(f"a{n}"), []) for n in range(251)]
     goes_on.set()
@@ -64,7 +64,7 @@ def test_while_one_transaction_is_under_way_all_others_wait_for_the_next_one(dat
 
 
 def test_what_becomes_of_an_alert_while_it_is_stored_is_stored_after_it(database, log):
-    goes_on, keeper, alert = threading.Event(), AlertKeeper(log), made_alert("a")
+    goes_on, keeper, alert = threading.Event(), AlertKeeper(log, "here.db"), made_alert("a")
     log.errand(lambda connection: goes_on.wait(30))
     fired, ended = keeper.keep(alert, []), keeper.keep(over(alert), [])
     assert [one.state for one in keeper.unstored] == ["over"]
@@ -75,7 +75,7 @@ def test_what_becomes_of_an_alert_while_it_is_stored_is_stored_after_it(database
 
 def test_one_that_no_database_takes_keeps_the_others_from_it_for_a_few_looks_only(database, log, refused):
     refused.add("a7")
-    goes_on, keeper = threading.Event(), AlertKeeper(log)
+    goes_on, keeper = threading.Event(), AlertKeeper(log, "here.db")
     log.errand(lambda connection: goes_on.wait(30))
     kept = [keeper.keep(made_alert(f"a{n}"), []) for n in range(100)]
     goes_on.set()
@@ -86,9 +86,11 @@ def test_one_that_no_database_takes_keeps_the_others_from_it_for_a_few_looks_onl
         until(lambda: keeper._under_way is None)
     assert set(stored(database)) == {f"a{n}" for n in range(100)} - {"a7"}
     assert [one.id for one in keeper.unstored] == ["a7"]
+    assert keeper.trouble.startswith("The database at here.db takes no writes:")
     refused.clear()
     keeper.try_again()
     until(lambda: not keeper.unstored)
+    assert keeper.trouble == ""
     assert len(stored(database)) == 100
 
 
@@ -96,7 +98,7 @@ def test_a_database_that_refuses_is_asked_once_a_round_however_many_wait(log, re
     refused |= {f"a{n}" for n in range(1000)}
     asked, send = [], log.errand
     monkeypatch.setattr(log, "errand", lambda write: asked.append(write) or send(write))
-    goes_on, keeper = threading.Event(), AlertKeeper(log)
+    goes_on, keeper = threading.Event(), AlertKeeper(log, "here.db")
     send(lambda connection: goes_on.wait(30))
     kept = [keeper.keep(made_alert(f"a{n}"), []) for n in range(1000)]
     goes_on.set()
@@ -110,7 +112,7 @@ def test_a_database_that_refuses_is_asked_once_a_round_however_many_wait(log, re
 
 
 def test_the_end_waits_for_what_is_being_stored(database, log):
-    goes_on, keeper = threading.Event(), AlertKeeper(log)
+    goes_on, keeper = threading.Event(), AlertKeeper(log, "here.db")
     log.errand(lambda connection: goes_on.wait(30))
     keeper.keep(made_alert("a"), [])
     threading.Timer(0.2, goes_on.set).start()

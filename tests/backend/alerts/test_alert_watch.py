@@ -121,9 +121,12 @@ def test_while_the_database_refuses_alerts_are_live_and_they_are_stored_when_it_
             away.setattr(backend.log, "errand", refuses)
             fired = until_it_fires(http, engine)["alert"]
             assert not alerts(backend.database, Wanted(), 9)
+            not_stored = http.get("/api/alerts").json()["not_stored"]
+            assert not_stored.startswith("1 alert not stored yet: the database at ")
             assert http.get(f"/api/alerts/{fired['id']}").status_code == 200
         until(lambda: backend.alerts.look() or alerts(backend.database, Wanted(rule="LeakNamed"), 9))
         assert [row.id for row in alerts(backend.database, Wanted(rule="LeakNamed"), 9)] == [fired["id"]]
+        until(lambda: http.get("/api/alerts").json()["not_stored"] == "")
 
 
 def test_a_rule_of_the_page_fires_is_switched_off_and_is_removed(tmp_path):

@@ -40,6 +40,7 @@ FIRES = [
     ("LeakNamed", finding("leak"), 0),
     ("PinNeverReleased", finding("stuck_pin"), 0),
     ("StaleHash", finding("stale_hash", "critical", ended_after_s=0), 600),
+    ("StaleHash", finding("stale_hit", "critical", ended_after_s=0), 600),
     ("EvictionRegret", finding("thrash"), 600),
     ("RequestNeverGetsOn", finding("preemption_loop"), 0),
     ("AdmissionStuck", finding("admission_stuck", "critical"), 0),

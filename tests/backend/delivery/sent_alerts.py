@@ -56,7 +56,7 @@ class Sending:
             told_again_s=told_again_s,
             look_s=look_s,
         )
-        self.keeper = AlertKeeper(self.log)
+        self.keeper = AlertKeeper(self.log, self.database.place)
         self.firing = {}
         self._open = True
         if start:
