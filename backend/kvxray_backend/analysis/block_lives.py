@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from kvxray_engine.stream.block_map import ALL_MEDIA, BlockMap
 from kvxray_engine.stream.codec import Message
-from kvxray_engine.stream.columns import I8
+from kvxray_engine.stream.columns import I8, distinct
 from kvxray_engine.stream.key_index import U8
 from kvxray_engine.stream.schema import UNKNOWN_U4, BlockState, Cause, Kind, Pool
 
@@ -110,9 +110,9 @@ class BlockLives:
 
     def thrashing(self, now_ns: int, times: int) -> U8:
         """Keys of the hashes that came back so often within the last minute, each time soon after they went."""
-        keys, num = np.unique(self.returned.since(now_ns)[1].view(np.uint64), return_counts=True)
-        found: U8 = keys[num >= times]
-        return found
+        keys = np.sort(self.returned.since(now_ns)[1].view(np.uint64))
+        again = keys[times - 1 :]
+        return distinct(again[again == keys[: len(again)]])
 
     def knows_evictions(self, now_ns: int) -> bool:
         """Whether everything is remembered that was evicted within a minute before anything of the last one."""

@@ -160,20 +160,18 @@ class HashMemory:
         return self._find_or_add(keys)
 
     def _find_or_add(self, keys: U8) -> Index:
-        slots = np.zeros(len(keys), np.intp)
-        open_ = np.arange(len(keys))
-        at = ((keys * _SPREAD) >> self._shift).astype(np.intp)
+        slots = ((keys * _SPREAD) >> self._shift).astype(np.intp)
+        open_ = np.flatnonzero(self._keys[slots] != keys)
         while len(open_):
-            held, wanted = self._keys[at], keys[open_]
-            is_free = held == 0
-            if is_free.any():
+            at, wanted = slots[open_], keys[open_]
+            free = np.flatnonzero(self._keys[at] == 0)
+            if len(free):
                 # Of several that want one place the last gets it: whoever finds another there looks on.
-                self._keys[at[is_free]] = wanted[is_free]
-                held = self._keys[at]
-                self._used += self._num_places(at[is_free])
-            found = held == wanted
-            slots[open_[found]] = at[found]
-            open_, at = open_[~found], (at[~found] + 1) & (len(self._keys) - 1)
+                self._keys[at[free]] = wanted[free]
+                self._used += self._num_places(at[free])
+            is_elsewhere = self._keys[at] != wanted
+            open_, at = open_[is_elsewhere], at[is_elsewhere]
+            slots[open_] = (at + 1) & (len(self._keys) - 1)
         return slots
 
     def _num_places(self, at: Index) -> int:

@@ -44,10 +44,13 @@ class LastRows:
 
 
 def _among(blk: U4, asks: Index, tells: Index, told: NDArray[Value], held: NDArray[Value]) -> NDArray[Value]:
-    """The same by sorting: block and then place in one number."""
-    places = _places(blk, tells)
-    order = np.argsort(places)
-    at = np.searchsorted(places[order], _places(blk, asks)) - 1
+    """The same by sorting: block and then place in one number. What asks is sorted too: searching at random misses the
+    processor's cache each time.
+    """
+    places, wanted = _places(blk, tells), _places(blk, asks)
+    order, in_order = np.argsort(places), np.argsort(wanted)
+    at = np.empty(len(asks), np.intp)
+    at[in_order] = np.searchsorted(places[order], wanted[in_order]) - 1
     row = order[np.maximum(at, 0)]
     is_same = (at >= 0) & (blk[tells[row]] == blk[asks])
     found: NDArray[Any] = np.where(is_same, told[row], held[blk[asks]])

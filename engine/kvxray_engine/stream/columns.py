@@ -20,7 +20,7 @@ U1 = NDArray[np.uint8]
 U4 = NDArray[np.uint32]
 I4 = NDArray[np.int32]
 I8 = NDArray[np.int64]
-Number = TypeVar("Number", np.uint32, np.int64)
+Number = TypeVar("Number", np.uint32, np.int64, np.uint64)
 
 COLUMN_TYPES: Final = (
     ("kind", "u1"),
