@@ -1,7 +1,7 @@
 """The pool of KV cache blocks: who is referenced, what is cached, and in which order blocks are given out again.
 
-Plain Python lists indexed by block id and an intrusive doubly linked free queue: measured 5 times faster than an object
-a block. Operations are whole-request ones, and each hands the list it built to the recorder in one call. The pool knows
+Plain Python lists indexed by block id and a free queue of links: measured 5 times faster than an object a block.
+Operations are whole-request ones, and each hands the list it built to the recorder in one call. The pool knows
 ordinals of holders, but no requests, no tokens and no model.
 
 Rules, as vLLM 0.33 has them:
@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
 
+from kvxray_engine.free_queue import FreeQueue
 from kvxray_engine.hashing import BlockHash
 from kvxray_engine.stream.recorder import NullRecorder
 from kvxray_engine.stream.schema import NO_ORDINAL, Cause, Kind, QueueEnd
@@ -70,10 +71,7 @@ class BlockPool:
         self.num_hashed = 0  # blocks that carry a hash, referenced or not
         self.ref_sum = 0
         self.high_water = 1
-        # The free queue: next[b], previous[b]; entry `num_blocks` is the sentinel, its next the head, its previous the
-        # tail. Links of blocks outside the queue are stale.
-        self._next = [*range(1, num_blocks + 1), 1]
-        self._previous = [NULL_BLOCK, num_blocks, *range(1, num_blocks)]
+        self._queue = FreeQueue(num_blocks)
 
     @property
     def usable_blocks(self) -> int:
@@ -87,7 +85,8 @@ class BlockPool:
     def allocate(self, n: int, req: int) -> list[int]:
         """The next n blocks of the free queue, for holder `req`, with ref_cnt 1; what they cached is evicted."""
         assert n <= self.num_free, f"{n} blocks wanted, {self.num_free} free: ask num_free before allocating"
-        following, hashes, refs, slots = self._next, self.block_hash, self.ref_cnt, self.slots
+        queue, hashes, refs, slots = self._queue, self.block_hash, self.ref_cnt, self.slots
+        following = queue.following
         blocks: list[int] = []
         evicted: list[int] = []
         block = following[self.num_blocks]
@@ -99,7 +98,7 @@ class BlockPool:
             slots[block] = 0
             block = following[block]
         following[self.num_blocks] = block
-        self._previous[block] = self.num_blocks
+        queue.previous[block] = self.num_blocks
         self.num_free -= n
         self.ref_sum += n
         if self.high_water < self.num_blocks and blocks:
@@ -118,7 +117,7 @@ class BlockPool:
             self._drop_hashes(evicted)
             self.recorder.rows(_EVICTED, _FOR_ALLOCATION, req, evicted)
         for block in blocks:
-            self._unlink(block)
+            self._queue.unlink(block)
             self.ref_cnt[block] = 1
             self.slots[block] = 0
         self.num_free -= len(blocks)
@@ -128,7 +127,7 @@ class BlockPool:
 
     def touch(self, blocks: list[int], req: int, cause: Cause = _HIT) -> None:
         """Holder `req` references cached blocks: those nobody referenced leave the free queue."""
-        refs, following, previous = self.ref_cnt, self._next, self._previous
+        refs, following, previous = self.ref_cnt, self._queue.following, self._queue.previous
         for block in blocks:
             if not refs[block]:
                 before, after = previous[block], following[block]
@@ -159,8 +158,9 @@ class BlockPool:
             else:
                 front.append(block)
         self.ref_sum -= len(blocks)
-        self._append(tail)
-        self._prepend(front)
+        self.num_free += len(tail) + len(front)
+        self._queue.append(tail)
+        self._queue.prepend(front)
         recorder = self.recorder
         if recorder.enabled:
             recorder.rows(_FREED, cause, req, tail, _TAIL)
@@ -222,42 +222,7 @@ class BlockPool:
 
     def free_queue(self) -> list[int]:
         """Free block ids, head (the next to be allocated) first."""
-        blocks: list[int] = []
-        block = self._next[self.num_blocks]
-        while block != self.num_blocks:
-            blocks.append(block)
-            assert len(blocks) < self.num_blocks, "the free queue runs in a circle"
-            block = self._next[block]
-        return blocks
-
-    def _unlink(self, block: int) -> None:
-        before, after = self._previous[block], self._next[block]
-        self._next[before] = after
-        self._previous[after] = before
-
-    def _append(self, blocks: list[int]) -> None:
-        following, previous, end = self._next, self._previous, self.num_blocks
-        last = previous[end]
-        for block in blocks:
-            following[last] = block
-            previous[block] = last
-            last = block
-        following[last] = end
-        previous[end] = last
-        self.num_free += len(blocks)
-
-    def _prepend(self, blocks: list[int]) -> None:
-        """The first of `blocks` becomes the head."""
-        following, previous = self._next, self._previous
-        head = following[self.num_blocks]
-        last = self.num_blocks
-        for block in blocks:
-            following[last] = block
-            previous[block] = last
-            last = block
-        following[last] = head
-        previous[head] = last
-        self.num_free += len(blocks)
+        return self._queue.blocks()
 
     def _drop_hashes(self, blocks: list[int]) -> None:
         cached = self.cached_blocks
@@ -291,8 +256,7 @@ class BlockPool:
         assert min(self.ref_cnt) >= 0, "a ref_cnt is negative"
         assert sorted(queue) == unreferenced, "the free queue and the blocks with ref_cnt 0 differ"
         assert len(queue) == self.num_free, f"num_free is {self.num_free}, the queue holds {len(queue)}"
-        for before, block in zip([self.num_blocks, *queue], [*queue, self.num_blocks], strict=True):
-            assert self._previous[block] == before, f"the queue's link back from {block} is wrong"
+        self._queue.check_integrity()
 
     def _check_hashes(self) -> None:
         on_blocks = Counter(block_hash for block_hash in self.block_hash if block_hash is not None)

@@ -150,7 +150,7 @@ def test_freeing_twice_and_taking_too_much_are_mistakes() -> None:
         lambda pool: pool.block_hash.__setitem__(1, None),
         lambda pool: pool.cached_blocks.clear(),
         lambda pool: pool.slots.__setitem__(3, 5),
-        lambda pool: pool._previous.__setitem__(3, 1),
+        lambda pool: pool._queue.previous.__setitem__(3, 1),
         lambda pool: setattr(pool, "num_free", 2),
     ],
 )

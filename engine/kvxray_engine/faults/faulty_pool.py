@@ -63,10 +63,9 @@ class FaultyPool(BlockPool):
         front = [block for block in blocks if block not in tail]
         for block in blocks:
             assert not self.ref_cnt[block], f"block {block} is held: to free it is no second time"
-            self._unlink(block)
-        self.num_free -= len(blocks)
-        self._append(tail)
-        self._prepend(front)
+            self._queue.unlink(block)
+        self._queue.append(tail)
+        self._queue.prepend(front)
         self.recorder.rows(Kind.BlockFreed, cause, req, tail, QueueEnd.tail)
         self.recorder.rows(Kind.BlockFreed, cause, req, front, QueueEnd.front)
 
@@ -92,7 +91,7 @@ class FaultyPool(BlockPool):
     def _head(self, n: int) -> list[int]:
         blocks: list[int] = []
         for _ in range(n):
-            blocks.append(self._next[blocks[-1] if blocks else self.num_blocks])
+            blocks.append(self._queue.following[blocks[-1] if blocks else self.num_blocks])
         return blocks
 
     def _stays(self, block: int, req: int) -> bool:
