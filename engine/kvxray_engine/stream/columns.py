@@ -35,6 +35,7 @@ COLUMN_TYPES: Final = (
 """Order and type of the columns on the wire and in chunks; the hash bytes follow them."""
 
 NUM_KINDS: Final = 64
+_STEP_STARTED: Final = int(Kind.StepStarted)
 NUM_CAUSES: Final = 32
 
 _arrays: Final = attrgetter(*(name for name, _ in COLUMN_TYPES))
@@ -119,7 +120,7 @@ class Columns:
         `microseconds`: one number, or one for each operation. Raises OverflowError when a time no longer fits u4 (71
         minutes): cut instead of joining.
         """
-        starts = np.flatnonzero(self.kind == Kind.StepStarted)
+        starts = np.flatnonzero(self.kind == _STEP_STARTED)
         moved = self.a0[starts].astype(np.int64) + np.broadcast_to(microseconds, len(self.kind))[starts]
         if len(moved) and not 0 <= int(moved.min()) <= int(moved.max()) < 2**32:
             raise OverflowError("the joined time does not fit 32 bits of microseconds")

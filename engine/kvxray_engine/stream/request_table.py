@@ -56,13 +56,11 @@ _STATUS: Final = {
 _STATUS_AFTER: Final = np.zeros(256, np.uint8)
 """By kind; 0 = says nothing of it."""
 _STATUS_AFTER[[int(kind) for kind in _STATUS]] = [int(status) for status in _STATUS.values()]
-_AFTER_ARRIVAL: Final = (
-    Kind.RequestScheduled,
-    Kind.TokensGenerated,
-    Kind.RequestPreempted,
-    *_ENDING,
-)
-_OF_REQUEST: Final = kind_table(frozenset({*_AFTER_ARRIVAL, *_STATUS}))
+# Plain numbers: to compare a column with a member of an enum takes numpy longer than to read a thousand rows.
+_ARRIVED, _SCHEDULED, _PREEMPTED = int(Kind.RequestArrived), int(Kind.RequestScheduled), int(Kind.RequestPreempted)
+_TOKENS: Final = int(Kind.TokensGenerated)
+_AFTER_ARRIVAL: Final = (_SCHEDULED, _TOKENS, _PREEMPTED, *map(int, _ENDING))
+_OF_REQUEST: Final = kind_table(frozenset({Kind.TokensGenerated, *_STATUS}))
 _IS_ENDED: Final = np.zeros(256, bool)
 """By status."""
 _IS_ENDED[_ENDED] = True
@@ -137,7 +135,10 @@ class RequestTable:
             return
         ordinals = np.arange(req0, req0 + len(names), dtype=np.uint32)
         self.names.update(zip(ordinals.tolist(), names, strict=True))
-        self._ensure(ordinals)
+        if not self._size or req0 > self._ordinals[self._size - 1]:
+            self._insert(ordinals)
+        else:
+            self._ensure(ordinals)
 
     def apply(self, columns: Columns, timing: Timing) -> None:
         """Folds the request operations."""
@@ -146,7 +147,7 @@ class RequestTable:
             return
         kinds, index = columns.kind[told], self._ensure(columns.req[told])
         a0, a1, times, steps = columns.a0[told], columns.a1[told], timing.times[told], timing.steps[told]
-        arrived = np.flatnonzero(kinds == Kind.RequestArrived)
+        arrived = np.flatnonzero(kinds == _ARRIVED)
         if len(arrived):
             self._apply_arrivals(index[arrived], timing.begun[told[arrived]], a0[arrived], a1[arrived])
         for kind in _AFTER_ARRIVAL:
@@ -161,15 +162,15 @@ class RequestTable:
         self._rows["arrived_ns"][index] = begun + microseconds.astype(np.int64) * 1000
         self._rows["prompt"][index] = prompt
 
-    def _apply_kind(self, kind: Kind, index: NDArray[np.intp], a0: U4, a1: U4, times: I8, steps: I8) -> None:
+    def _apply_kind(self, kind: int, index: NDArray[np.intp], a0: U4, a1: U4, times: I8, steps: I8) -> None:
         rows = self._rows
-        if kind == Kind.RequestScheduled:
+        if kind == _SCHEDULED:
             rows["scheduled_ns"][index] = times
             np.add.at(rows["queried"], index, a0)
             np.add.at(rows["hit"], index, a1)
-        elif kind == Kind.TokensGenerated:
+        elif kind == _TOKENS:
             self._apply_tokens(index, a1, times)
-        elif kind == Kind.RequestPreempted:
+        elif kind == _PREEMPTED:
             np.add.at(rows["preemptions"], index, 1)
         else:
             rows["prompt"][index] = a0
