@@ -12,25 +12,19 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kvxray_engine.stream.codec import BadMessage, Message
-from kvxray_engine.stream.columns import HAS_ROWS, I8, U4, Columns, kind_table
+from kvxray_engine.stream.codec import Message
+from kvxray_engine.stream.columns import I8, U4, Columns
 from kvxray_engine.stream.event_times import timing_of
 from kvxray_engine.stream.key_index import U8
-from kvxray_engine.stream.residency_descriptor import (
-    ALL_MEDIA,
-    ANY_GROUP,
-    FULL_KINDS,
-    decode_residency_descriptor,
-    following,
-)
+from kvxray_engine.stream.residency_check import described_events
+from kvxray_engine.stream.residency_descriptor import ALL_MEDIA, FULL_KINDS
 from kvxray_engine.stream.residency_faults import FaultKind, ResidencyFault
 from kvxray_engine.stream.residency_hashes import added
 from kvxray_engine.stream.residency_rows import Bools, Index, ResidencyRows, Segment, running_counts, segments_of
 from kvxray_engine.stream.residency_sizes import size_faults
 from kvxray_engine.stream.residency_state import ResidencyState, first_of_each
-from kvxray_engine.stream.schema import NO_ORDINAL, RESIDENCY_KINDS, UNKNOWN_U4, Cause, Descriptor, Header, Kind
+from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, Cause, Descriptor, Header, Kind
 
-_FOLDED: Final = kind_table(RESIDENCY_KINDS)
 _LOW: Final = np.uint64(0xFFFFFFFF)
 _HALF: Final = np.uint64(32)
 
@@ -62,29 +56,8 @@ class ResidencyMap(ResidencyState):
         return np.unique(np.concatenate([*touched, np.zeros(0, np.uint64)]))
 
     def check_events(self, header: Header, columns: Columns) -> Descriptor:
-        """The descriptor that holds for these events: the message tells of the source what it tells for the first time.
-        Raises `BadMessage` for what `apply` would refuse.
-        """
-        descriptor = self.descriptor
-        if header.descriptor:
-            descriptor = following(descriptor, decode_residency_descriptor(header.descriptor))
-        if (HAS_ROWS[columns.kind] & ~_FOLDED[columns.kind]).any():
-            raise BadMessage("The message tells of blocks, not of hashes: it is no stream of residency.")
-        end = header.hash0 + len(columns.hashes) // header.hash_width
-        if any(len(column) and int(column.max()) >= end for column in (columns.blk, columns.val)):
-            raise BadMessage("The message names a hash that the stream has not told.")
-        is_row = _FOLDED[columns.kind]
-        a1, is_removed = columns.a1[is_row], columns.kind[is_row] == Kind.ResidencyRemoved
-        group, medium, size = a1 & 0xFF, (a1 >> 8) & 0xFF, a1 >> 16
-        if ((group >= len(descriptor.groups)) & ~((group == ANY_GROUP) & is_removed)).any():
-            raise BadMessage("The message names a group that the source has not described.")
-        cleared = columns.a0[columns.kind == Kind.CacheCleared]
-        num_media = len(descriptor.pools)
-        if (medium >= num_media).any() or ((cleared >= num_media) & (cleared != ALL_MEDIA)).any():
-            raise BadMessage("The message names a medium that the source has not described.")
-        if (size >= len(descriptor.block_sizes)).any():
-            raise BadMessage("The message names a block size that the source has not described.")
-        return descriptor
+        """The descriptor that holds for these events, as `described_events` tells it."""
+        return described_events(header, columns, self.descriptor)
 
     def _add_hashes(self, header: Header, columns: Columns) -> None:
         """Every hash is mentioned in the message that tells its bytes."""
