@@ -20,10 +20,11 @@ from kvxray_engine.inbox import Inbox
 from kvxray_engine.prefix_cache import PrefixCache
 from kvxray_engine.request import FinishReason, NewRequest, Request
 from kvxray_engine.scheduler import StepPlan
+from kvxray_engine.self_description import descriptor_of, dump_of, totals_of
 from kvxray_engine.step_batch import StepModel
-from kvxray_engine.stream.pool_dump import PoolDump, RequestDump
+from kvxray_engine.stream.pool_dump import PoolDump
 from kvxray_engine.stream.recorder import NullRecorder
-from kvxray_engine.stream.schema import Descriptor, Group, Kind, Name, Pool, Totals
+from kvxray_engine.stream.schema import Descriptor, Kind, Name, Totals
 from kvxray_engine.waiting_line import SchedulingPolicy
 
 MAX_NAME = 128
@@ -109,19 +110,7 @@ class LLMEngine:
 
     def descriptor(self, labels: dict[str, str] | None = None) -> Descriptor:
         """What this source is, for the stream."""
-        pool, model = self.pool, self.model
-        return Descriptor(
-            num_blocks=pool.num_blocks,
-            block_size=pool.block_size,
-            null_block=0,
-            bytes_per_block=model.bytes_per_block,
-            kv_cache_dtype=model.kv_cache_dtype,
-            groups=(Group(block_size=pool.block_size),),
-            pools=(Pool(medium=model.medium, name="kv_cache", first_block_id=0, num_blocks=pool.num_blocks),),
-            model=model.name,
-            labels=labels or {},
-            bytes_per_block_fp16=model.bytes_per_block_fp16,
-        )
+        return descriptor_of(self.pool, self.model, labels or {})
 
     # Any thread.
 
@@ -291,53 +280,14 @@ class LLMEngine:
         return done
 
     def _totals(self) -> Totals:
-        pool = self.pool
-        return Totals(
-            step=self.step_count,
-            num_free=pool.num_free,
-            num_hashed=pool.num_hashed,
-            ref_sum=pool.ref_sum,
-            running=len(self.scheduler.running),
-            waiting=len(self.scheduler.waiting),
-        )
+        return totals_of(self.step_count, self.pool, self.scheduler)
 
     def dump_state(self) -> PoolDump:
         """Everything a fold would know at the end of this step, as copied lists."""
-        pool = self.pool
-        requests = [*self.scheduler.requests(), *self.manager.leaking]
-        return PoolDump(
-            ref_cnt=pool.ref_cnt[:],
-            block_hash=pool.block_hash[:],
-            hash_ordinal=pool.hash_ordinal[:],
-            slots=pool.slots[:],
-            high_water=pool.high_water,
-            holds=self.manager.holds(self.scheduler.requests()),
-            next_req=self.recorder.next_req,
-            next_hash=self.recorder.next_hash,
-            step=self.step_count,
-            parent_ordinal=pool.parent_ordinal[:],
-            requests=[*map(_dump_request, requests), *self.manager.other_holders],
-        )
+        return dump_of(self.step_count, self.manager, self.scheduler, self.recorder)
 
     def check_integrity(self) -> None:
         """Asserts every law of engine, scheduler, manager and pool."""
         known = {request.request_id for request in self.scheduler.requests()}
         assert known == self._requests.keys(), "scheduler and engine know different requests"
         self.scheduler.check_integrity()
-
-
-def _dump_request(request: Request) -> RequestDump:
-    return RequestDump(
-        ordinal=request.ordinal,
-        name=request.name,
-        status=request.status,
-        prompt_tokens=request.num_prompt_tokens,
-        output_tokens=request.num_output_tokens,
-        queried_tokens=request.queried_tokens,
-        hit_tokens=request.hit_tokens,
-        preemptions=request.num_preemptions,
-        arrived_ns=request.arrived_ns,
-        scheduled_ns=request.scheduled_ns,
-        first_token_ns=request.first_token_ns,
-        ended_ns=request.ended_ns,
-    )

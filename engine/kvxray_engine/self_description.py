@@ -1,4 +1,4 @@
-"""What an engine tells of itself as a whole: its descriptor, its totals, and everything that a fold would know of it."""
+"""What an engine tells of itself as a whole: its descriptor, its totals, and everything a fold would know of it."""
 
 from __future__ import annotations
 
