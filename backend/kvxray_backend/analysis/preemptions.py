@@ -26,6 +26,7 @@ MAX_FOLLOWED: Final = 10_000
 """Requests; those preempted first are forgotten first."""
 MAX_BENEFICIARIES: Final = 8
 
+_PREEMPTED: Final = int(Kind.RequestPreempted)
 _ENDS: Final = frozenset({Kind.RequestFinished, Kind.RequestAborted, Kind.RequestFailed})
 _MATTERS: Final = kind_table(frozenset({Kind.RequestPreempted, Kind.TokensGenerated, *_ENDS}))
 
@@ -57,7 +58,7 @@ class PreemptionStreaks:
     def note(self, message: Message) -> None:
         """What the events of a message tell; costs next to nothing while nothing is preempted."""
         columns = message.columns
-        is_preempted = columns.kind == Kind.RequestPreempted
+        is_preempted = columns.kind == _PREEMPTED
         if not self._streaks and not is_preempted.any():
             return
         followed = np.fromiter(self._streaks, np.uint32, len(self._streaks))
@@ -82,7 +83,7 @@ class PreemptionStreaks:
 
     def _take(self, columns: Columns, row: int, seq: int, t_ns: int) -> None:
         request, kind = int(columns.req[row]), int(columns.kind[row])
-        if kind == Kind.RequestPreempted:
+        if kind == _PREEMPTED:
             self._preempted(request, int(columns.a0[row]), int(columns.a1[row]), seq, t_ns)
         elif kind in _ENDS or columns.a0[row]:
             self._streaks.pop(request, None)

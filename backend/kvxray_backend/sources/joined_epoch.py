@@ -24,6 +24,7 @@ from kvxray_backend.sources.replay_desk import ReplayDesk
 from kvxray_backend.sources.sequencer import Gap, Sequencer
 
 FOLD_ROWS: Final = 2048
+_STEP_STARTED: Final = int(Kind.StepStarted)
 
 logger = logging.getLogger(__name__)
 
@@ -160,7 +161,7 @@ class JoinedEpoch:
     def _may_join(self, run: list[Message], following: Message) -> bool:
         if self._snapshot is not None and self._snapshot.next_wire_seq == following.header.wire_seq:
             return False
-        starts = following.columns.kind == Kind.StepStarted
+        starts = following.columns.kind == _STEP_STARTED
         return bool(len(starts) and starts[0]) and can_join(run[0], run[-1], following)
 
     def _fold(self, run: list[Message]) -> None:
