@@ -65,7 +65,8 @@ class TenantEvictionsView(Answer):
 
     certainty: Certainty = Field(description="exact: of every event of that time; whose a block was is derived.")
     since: Time = Field(description="Counted from then on.")
-    until: Seq = Field(description="The last event counted.")
+    until: Seq = Field(description="The last event counted: the last that is stored, before the next that was lost.")
+    until_time: Time = Field(description="When that was.")
     seconds: float = Field(description="Over how long: 60, or less where the engine, or what was read, is shorter.")
     num: int = Field(description="Evictions in all.")
     tenants: list[TenantTurnoverView] = Field(description="Those of most, the largest first, 64 at most.")

@@ -52,6 +52,7 @@ def evictions_view(
         certainty="derived",
         since=iso_time(begin_ns),
         until=str(Point(epoch, owners.until_seq)),
+        until_time=iso_time(owners.until_ns),
         seconds=max(0, now_ns - begin_ns) / 1e9,
         num=found.num,
         tenants=[_turnover(one) for one in found.tenants],

@@ -36,7 +36,8 @@ def evictions(*pairs: tuple[str, str, int], num: int = 0, lost_unknown: int = 0,
         for name in names
     ]  # fmt: skip
     return {
-        "certainty": "derived", "since": "2026-01-01T00:01:00.000Z", "until": "1.100", "seconds": 60.0,
+        "certainty": "derived", "since": "2026-01-01T00:01:00.000Z", "until": "1.100",
+        "until_time": "2026-01-01T00:02:00.000Z", "seconds": 60.0,
         "num": num or sum(blocks for *_, blocks in pairs) + lost_unknown, "tenants": turnover, "num_others": 0,
         "pairs": [{"lost": party(lost), "took": party(took), "blocks": blocks} for lost, took, blocks in pairs],
         "lost_not_told": 0, "lost_unknown": lost_unknown, "took_not_told": 0, "took_unknown": 0, **changed,

@@ -90,6 +90,12 @@ def test_each_tenant_has_its_numbers_and_what_is_none_is_told_apart(
     assert text(page, ".tenants-evictions p") == last
 
 
+def test_what_is_not_stored_is_not_counted_and_said(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    lost = evictions((RED, BLUE, 2), until="1.60", until_time="2026-01-01T00:01:30.000Z")
+    show(page, backend, mount, tenants_view(evictions=lost))
+    assert text(page, ".tenants-evictions p").endswith("of what came after 00:01:30: it is not counted.")
+
+
 def test_the_bar_has_the_parts_of_the_table(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
     show(page, backend, mount)
     grow = "[...inside('tenants', '.tenants-bar').children].map(part => [part.dataset.part, part.style.flexGrow])"
@@ -165,6 +171,24 @@ def test_the_address_marks_a_tenant_and_a_page_left_asks_for_nothing(
     asked = len(backend.asked)
     page.wait_for_timeout(2500)  # longer than the pause between two questions about blocks
     assert not [one for one in backend.asked[asked:] if one.startswith("tenants")]
+
+
+def test_an_unseen_page_asks_for_no_blocks_and_those_beyond_the_most_are_counted(
+    page: Page, backend: ScriptedBackend, mount: Mount
+) -> None:
+    backend.answers["tenants/blocks"] = {"unit": "blocks", "num": 9, "runs": [[1, 2]], "left_out": 7}
+    mount("block_map")
+    show(page, backend, mount)
+    press(page, "b1b1")
+    wait_for(page, ".lit", "(and 7 that are not marked) · 2 blocks", "block_map")
+    page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
+    page.wait_for_timeout(500)  # what was on its way has come
+    asked = backend.asked.count("tenants/blocks")
+    page.wait_for_timeout(4500)  # longer than two pauses
+    assert backend.asked.count("tenants/blocks") == asked
+    page.evaluate("Object.defineProperty(document, 'hidden', { value: false, configurable: true })")
+    with page.expect_request(lambda request: "tenants/blocks" in request.url):
+        pass
 
 
 def test_what_makes_a_tenant_is_chosen_and_asked_for(page: Page, backend: ScriptedBackend, mount: Mount) -> None:

@@ -89,6 +89,7 @@ def test_whose_nobody_is_named_is_unknown_and_blocks_that_are_none_are_left_out(
     assert fewer is not None
     assert (len(fewer.holders), counted(fewer).num) == (3, 4)
     assert owners_of([], 3) is None
+    assert (owners.until_seq, owners.until_ns) == (story.map.next_seq - 1, story.map.t_ns)
 
 
 def test_of_hundreds_of_tenants_those_of_most_are_told_and_the_others_counted() -> None:

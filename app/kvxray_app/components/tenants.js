@@ -1,5 +1,6 @@
 // The panel of tenants on the live page: a row lights up the blocks of its tenant on the map, while they change.
 
+import { count } from "./format.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 import { pageUrl } from "./overview_links.js";
 import { tenantChoiceFor } from "./tenants_choice.js";
@@ -19,7 +20,7 @@ class Tenants extends LiveView {
     this.root.append(this.panel.node);
     this.tenants = new TenantsFeed(() => this.requestDraw());
     this.lit = null; // what this panel lit up
-    this.marks = new TenantMarks(this.choice, () => this.feed.query(), () => this.#light());
+    this.marks = new TenantMarks(this.choice, () => ({ source, at: this.moment.at }), () => this.#light());
     this.listen(
       () => this.tenants.close(),
       () => this.marks.close(),
@@ -46,9 +47,10 @@ class Tenants extends LiveView {
   }
 
   #light() {
-    const { ids } = this.marks;
+    const { ids, leftOut } = this.marks;
     const { whose } = this.choice;
-    this.#put(whose === null || ids === null ? null : { label: labelOf(whose), blocks: ids });
+    const more = leftOut ? ` (and ${count(leftOut)} that are not marked)` : "";
+    this.#put(whose === null || ids === null ? null : { label: `${labelOf(whose)}${more}`, blocks: ids });
     this.requestDraw();
   }
 

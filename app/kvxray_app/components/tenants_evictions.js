@@ -50,8 +50,8 @@ function evictionWords(view, pairs) {
   const { evictions } = view;
   if (!evictions) return view.no_evictions;
   const when = windowWords(evictions);
-  if (!evictions.num) return `Nobody: no block was evicted to make room ${when}.`;
+  if (!evictions.num) return `Nobody: no block was evicted to make room ${when}. ${lackWords(view)}`.trim();
   const more = pairs.length > FEW ? `${plural(pairs.length - FEW, "more pair")}. ` : "";
   const nobody = pairs.length ? "" : "No tenant took from another that is known. ";
-  return `${more}${nobody}${plural(evictions.num, "eviction")} to make room ${when}. ${lackWords(evictions)}`.trim();
+  return `${more}${nobody}${plural(evictions.num, "eviction")} to make room ${when}. ${lackWords(view)}`.trim();
 }

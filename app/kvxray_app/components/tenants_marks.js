@@ -45,10 +45,16 @@ export class TenantMarks {
       Object.assign(this, { ids: spread(told.runs), leftOut: told.left_out, problem: "" });
     } catch (error) {
       if (asking !== this.asking) return;
-      this.problem = error.message;
+      // What was marked at another moment is not marked at this one.
+      Object.assign(this, { problem: error.message, ...(query.at == null ? {} : { ids: null, leftOut: 0 }) });
     }
     this.changed();
-    if (query.at == null || this.problem) this.timer = setTimeout(() => this.#ask(), EVERY_MS);
+    if (query.at == null || this.problem) this.#askLater();
+  }
+
+  // Not while nobody sees the page.
+  #askLater() {
+    this.timer = setTimeout(() => (document.hidden ? this.#askLater() : this.#ask()), EVERY_MS);
   }
 }
 

@@ -1,6 +1,6 @@
 // What the panel of tenants says: about tenants, what is none's, and why nothing is known.
 
-import { NO_DATA, count, percent, plural, seconds, shortHash } from "./format.js";
+import { NO_DATA, count, percent, plural, seconds, shortHash, timeOfDay } from "./format.js";
 
 export const TITLE = "Shares by tenant";
 export const ASKING = "Asking whose the cache is.";
@@ -79,6 +79,13 @@ export function nothingWords(view) {
   ];
 }
 
+const BEHIND_MS = 8000; // what is stored is read every few seconds
+
 /** What is not known of the evictions that are counted; "" where nothing is missing. */
-export const lackWords = ({ num, lost_unknown: unknown }) =>
-  unknown ? `Whose the block was is not known of ${unknown === num ? "any" : count(unknown)} of them.` : "";
+export function lackWords({ seq, time, evictions }) {
+  const { num, lost_unknown: unknown, until, until_time: last } = evictions;
+  const isBehind = until !== seq && Date.parse(time) - Date.parse(last) > BEHIND_MS;
+  const whose = unknown ? `Whose the block was is not known of ${unknown === num ? "any" : count(unknown)} of them.` : "";
+  const later = isBehind ? `Nothing is stored of what came after ${timeOfDay(last)}: it is not counted.` : "";
+  return [whose, later].filter(Boolean).join(" ");
+}

@@ -50,7 +50,7 @@ class BlockOwners:
     room_made: RoomMade
     since_ns: int
     until_seq: int
-    is_whole: bool
+    until_ns: int
 
     def knows(self, t_alloc: I8) -> Bools:
         """Of which blocks it is the very allocation that a state has for their last."""
@@ -76,8 +76,8 @@ def owners_of(messages: Sequence[Message], num_blocks: int) -> BlockOwners | Non
     names = {
         message.header.req0 + place: name for message in messages for place, name in enumerate(message.header.names)
     }
-    since_ns = int(timing_of(first).times[0])
-    return BlockOwners(holders, alloc_ns, names, room, since_ns, last.end_seq - 1, first.header.seq0 == 0)
+    since_ns, until_ns = int(timing_of(first).times[0]), int(timing_of(last).times[-1])
+    return BlockOwners(holders, alloc_ns, names, room, since_ns, last.end_seq - 1, until_ns)
 
 
 def _rows(message: Message) -> tuple[NDArray[np.uint8], U4, U4, I8]:
