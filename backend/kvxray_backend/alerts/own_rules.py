@@ -50,8 +50,8 @@ LEAST_WINDOW_S: Final = 60
 SEVERITIES: Final = ("info", "warning", "critical")
 FIGURE_NAMES: Final = tuple(dict.fromkeys((*FIGURES, *UNITS, *FROM_METRICS, *LIFE_UNITS)))
 FINDING_KINDS: Final = (
-    "leak", "stuck_pin", "stale_hash", "cross_tenant_prefix", "preemption_loop", "admission_stuck", "thrash",
-    "gap", "no_snapshot", "restart", "stale", "drops", "malformed", "audit", "ref_underflow", "double_free",
+    "leak", "stuck_pin", "stale_hash", "stale_hit", "cross_tenant_prefix", "preemption_loop", "admission_stuck",
+    "thrash", "gap", "no_snapshot", "restart", "stale", "drops", "malformed", "audit", "ref_underflow", "double_free",
     "ref_mismatch", "storage", "seq_gap", "duplicate_batch", "late_batch", "engine_restart", "joined_midstream",
     "stale_stream", "late_reset", "unknown_or_partial_event", "orphan_parent", "store_on_missing_parent",
     "duplicate_store", "remove_unknown", "block_size_changed", "token_count_mismatch", "sparse_group",

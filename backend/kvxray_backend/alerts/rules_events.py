@@ -179,14 +179,14 @@ BLOCKS: Final[tuple[Rule, ...]] = (
     Rule(
         "StaleHash",
         "critical",
-        Found(("stale_hash",), within_s=15 * MINUTE),
+        Found(("stale_hash", "stale_hit"), within_s=15 * MINUTE),
         for_s=0,
         served_by=("blocks",),
         sentence="Blocks were given out while the prefix cache still leads to them: prompts that hit them read what is "
         "not theirs, and answers may be wrong.",
         do=(
             "Clear the prefix cache of the engine at once: what it leads to is not what it says.",
-            "Treat answers since the first finding as suspect.",
+            "Treat answers since the first finding as suspect, those of requests that `stale_hit` names before others.",
             "Export the stretch (`kvxray storage export`) and report it: the finding names block, hash and event.",
         ),
         trap="All totals may agree, and every count be right: the cache answers, hits look healthy, the text is wrong.",

@@ -43,7 +43,8 @@ BLOCK_RUNBOOKS: Final[Mapping[str, Runbook]] = {
         meaning="A block was given to a new request and its old hash still leads to it. Whoever hits that hash reads "
         "keys and values of other tokens, maybe of another user.",
         confirm=(
-            "The finding names the block, the hash, the request that got the block, and the event.",
+            "`stale_hash` names the block, the hash, the request that got the block, and the event.",
+            "`stale_hit` names who has hit it under that hash since then, and how long after: those answers first.",
             "Click the block: an allocation follows in its history, with no eviction between it and the hash.",
             "AuditResidual fires beside it where the engine counts more hashes than its events tell.",
         ),

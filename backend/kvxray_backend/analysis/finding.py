@@ -34,9 +34,10 @@ class Finding(BaseModel):
 
     id: str = Field(description="Names the finding for good; `taints` of figures hold these.")
     kind: str = Field(
-        description="leak, stuck_pin, stale_hash, cross_tenant_prefix, gap, no_snapshot, restart, stale, drops, "
-        "malformed, ref_underflow, double_free, audit, ref_mismatch, preemption_loop, admission_stuck or storage; of "
-        "engines that tell of hashes: seq_gap, duplicate_batch, late_batch, engine_restart, joined_midstream, "
+        description="leak, stuck_pin, stale_hash, stale_hit, cross_tenant_prefix, gap, no_snapshot, restart, stale, "
+        "drops, malformed, ref_underflow, double_free, audit, ref_mismatch, preemption_loop, admission_stuck or "
+        "storage; of engines that tell of hashes: seq_gap, duplicate_batch, late_batch, engine_restart, "
+        "joined_midstream, "
         "stale_stream, late_reset, unknown_or_partial_event, orphan_parent, store_on_missing_parent, duplicate_store, "
         "remove_unknown, block_size_changed, token_count_mismatch, sparse_group, hash_namespace_collision, "
         "resident_over_capacity, unreachable_resident, thrash or hash_seed_mismatch; of metrics: counter_reset, "

@@ -27,6 +27,7 @@ from kvxray_backend.analysis.open_findings import OpenFindings
 from kvxray_backend.analysis.open_leaks import OpenLeaks
 from kvxray_backend.analysis.pins import find_stuck_pins
 from kvxray_backend.analysis.preemptions import PreemptionStreaks, loop_findings
+from kvxray_backend.analysis.stale_hit import stale_hit_finding
 from kvxray_backend.analysis.stream_health import (
     Place,
     drops_finding,
@@ -144,7 +145,7 @@ class Inspector:
         for fault in faults:
             self._faults_told[fault.kind] += 1
             if self._faults_told[fault.kind] <= MAX_FAULTS_TOLD:
-                self._book.note(fault_finding(self._place(), fault, self._name_of(fault.holder)))
+                self._book.note(self._fault_finding(fault))
 
     def lost(self, gap: Gap) -> None:
         """Messages are lost for good: what they changed is unknown until a snapshot."""
@@ -232,6 +233,12 @@ class Inspector:
             return
         found = block_thrash_finding(place, block_map, lives)
         self._book.reconcile("thrash", [found] if found else [], place.t_ns)
+
+    def _fault_finding(self, fault: Fault) -> Finding:
+        who, given = self._name_of(fault.holder), fault.given
+        if given is None:
+            return fault_finding(self._place(), fault, who)
+        return stale_hit_finding(self._place(), fault, given, who, self._name_of(given.holder))
 
     def _name_of(self, holder: int) -> str:
         block_map = self._live.block_map

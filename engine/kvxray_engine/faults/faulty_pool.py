@@ -7,11 +7,11 @@ prompts may hit what it no longer holds.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 
 from kvxray_engine.block_pool import NULL_BLOCK, BlockPool, FreeOrder
-from kvxray_engine.faults.dice import Dice
+from kvxray_engine.faults.dice import MAX_KEPT, Deed, Dice
 from kvxray_engine.hashing import BlockHash
 from kvxray_engine.stream.recorder import NullRecorder
 from kvxray_engine.stream.schema import NO_ORDINAL, Cause, Kind, QueueEnd
@@ -19,7 +19,7 @@ from kvxray_engine.stream.schema import NO_ORDINAL, Cause, Kind, QueueEnd
 
 class FaultyPool(BlockPool):
     """`stale`: block id -> the hash under which a prompt may still find it, though it was given out anew. `stale_dice`:
-    whether that happens, where it may.
+    whether that happens, where it may. `stale_hits`: by whom such a block was hit under that hash.
     """
 
     def __init__(
@@ -33,6 +33,8 @@ class FaultyPool(BlockPool):
         super().__init__(num_blocks, block_size, recorder, free_order)
         self.stale: dict[int, BlockHash] = {}
         self.stale_dice = stale_dice
+        self.stale_hits: deque[Deed] = deque(maxlen=MAX_KEPT)
+        self._asked: dict[int, BlockHash] = {}
 
     def allocate(self, n: int, req: int) -> list[int]:
         first = self._head(n)
@@ -46,6 +48,18 @@ class FaultyPool(BlockPool):
             self.block_hash[block] = self.stale[block] = block_hash
             self.hash_ordinal[block], self.parent_ordinal[block] = ordinal, parent
         return blocks
+
+    def lookup(self, block_hash: BlockHash) -> int | None:
+        block = super().lookup(block_hash)
+        if block in self.stale:
+            self._asked[block] = block_hash
+        return block
+
+    def touch(self, blocks: list[int], req: int, cause: Cause = Cause.hit) -> None:
+        for block in blocks if cause is Cause.hit else ():
+            if block in self.stale and self._asked.get(block) == self.stale[block]:
+                self.stale_hits.append(Deed(req, (block,)))
+        super().touch(blocks, req, cause)
 
     def free(self, blocks: Sequence[int], req: int, cause: Cause) -> None:
         counted: list[int] = []

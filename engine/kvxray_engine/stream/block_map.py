@@ -22,6 +22,7 @@ from kvxray_engine.stream.holder_log import ANONYMOUS, HolderLog
 from kvxray_engine.stream.pool_dump import PoolDump
 from kvxray_engine.stream.request_table import RequestTable
 from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, BlockState, Descriptor, Header, Kind
+from kvxray_engine.stream.stale_blocks import CarriedHashes, GivenOut, StaleBlocks
 from kvxray_engine.stream.transitions import Rows, double_frees, hashed_when_allocated, last_of_each, rows_of
 
 ALL_MEDIA: Final = 255
@@ -42,9 +43,10 @@ _RESIDENCY: Final = kind_table(frozenset({Kind.ResidencyStored, Kind.ResidencyRe
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A law broken by the stream itself. kind: `ref_underflow`, `double_free` or `stale_hash` (given out while it was
-    cached: `block_hash` is what it carried, None where that was never told). holder: who broke it, NO_ORDINAL where
-    that is not known.
+    """A law broken by the stream itself. kind: `ref_underflow`, `double_free`, `stale_hash` (given out while it was
+    cached: `block_hash` is what it carried, None where that was never told) or `stale_hit` (hit by that hash since;
+    `given`: when, and to whom it was given). holder: who broke it, or who hits; NO_ORDINAL where that is not known.
+    is_certain: False where it follows from other events than its own.
     """
 
     kind: str
@@ -53,6 +55,8 @@ class Fault:
     seq: int
     t_ns: int
     block_hash: bytes | None = None
+    given: GivenOut | None = None
+    is_certain: bool = True
 
 
 def _blaming(fault: Fault, lacking: Collection[tuple[int, int]]) -> Fault:
@@ -89,6 +93,7 @@ class BlockMap:
         self.holders = HolderLog()
         self.hashes = HashTable()
         self.requests = RequestTable()
+        self.stale = StaleBlocks()
         self._faults: list[Fault] = []
         self._set_descriptor(descriptor)
         if not known:
@@ -121,6 +126,7 @@ class BlockMap:
         if header.type == "descriptor":
             self._set_descriptor(decode_descriptor(header.descriptor))
             self.holders.replace(np.zeros(0, np.uint32), np.zeros(0, np.uint32))
+            self.stale = StaleBlocks()
             self._note_header(header)
             return np.arange(self.num_blocks, dtype=np.uint32)
         self.check_blocks(columns)
@@ -151,7 +157,7 @@ class BlockMap:
             setattr(made, name, getattr(self, name).copy())
         made._scratch = np.zeros(self.num_blocks, np.uint32)
         made.holders, made.hashes, made.requests = self.holders.copy(), self.hashes.copy(), self.requests.copy()
-        made._faults = list(self._faults)
+        made.stale, made._faults = self.stale.copy(), list(self._faults)
         return made
 
     def put_back(self, blocks: U4, columns: dict[str, NDArray[Any]]) -> None:
@@ -179,6 +185,7 @@ class BlockMap:
         self.requests.replace_from_dump(dump.requests, dump.step)
         self.next_wire_seq, self.next_seq = wire_seq + 1, dump.next_seq
         self.step, self.t_ns = dump.step, dump.t_ns
+        self.stale = StaleBlocks()
         self.reclassify()
 
     def adopt_totals(self, other: BlockMap) -> None:
@@ -234,6 +241,7 @@ class BlockMap:
         assert (self._counts == counted).all(), f"counts {self._counts} are not the states {counted}"
         assert int(self._counts.sum()) == self.descriptor.usable_blocks, "states do not add up to the usable blocks"
         self.requests.check_integrity()
+        self.stale.check_integrity()
         known = self.ref != UNKNOWN_U4
         if self.holders_known:
             held = self.num_holds()
@@ -284,8 +292,9 @@ class BlockMap:
         sets_ref = np.flatnonzero(_SETS_REF[kind])
         self._set_refs(rows, sets_ref)
         sets_hash = np.flatnonzero(_SETS_HASH[kind])
-        if len(sets_hash):
+        if len(sets_hash) or self.stale:
             self._check_hashes(rows)
+        if len(sets_hash):
             self.hash_ordinal[blk[sets_hash]] = rows.hash_after(sets_hash)
         cached = np.flatnonzero(kind == Kind.BlockCached)
         self.parent_ordinal[blk[cached]] = rows.val[cached].astype(np.uint32)
@@ -307,13 +316,22 @@ class BlockMap:
 
     def _check_hashes(self, rows: Rows) -> None:
         stale, ordinals = hashed_when_allocated(rows, self.hash_ordinal, self._scratch)
-        for row, ordinal in zip(stale.tolist(), ordinals.tolist(), strict=True):
-            self._note_fault("stale_hash", rows, row, self.hashes.get(ordinal))
+        fresh = {
+            row: GivenOut(int(rows.req[row]), int(rows.seq[row]), int(rows.t[row]), self.hashes.get(ordinal))
+            for row, ordinal in zip(stale.tolist(), ordinals.tolist(), strict=True)
+        }
+        for row, given in fresh.items():
+            self._note_fault("stale_hash", rows, row, block_hash=given.block_hash)
+        if fresh or self.stale:
+            carried = CarriedHashes(rows, self.hash_ordinal, self.parent_ordinal, self.hashes)
+            for hit in self.stale.follow(fresh, carried):
+                told = {"block_hash": hit.given.block_hash, "given": hit.given, "is_certain": hit.is_certain}
+                self._note_fault("stale_hit", rows, hit.row, **told)
 
-    def _note_fault(self, kind: str, rows: Rows, row: int, block_hash: bytes | None = None) -> None:
+    def _note_fault(self, kind: str, rows: Rows, row: int, **told: Any) -> None:
         block, holder, seq, t_ns = (int(column[row]) for column in (rows.blk, rows.req, rows.seq, rows.t))
         if len(self._faults) < MAX_FAULTS:
-            self._faults.append(Fault(kind, block, holder, seq, t_ns, block_hash))
+            self._faults.append(Fault(kind, block, holder, seq, t_ns, **told))
 
     def _refs_after(self, rows: Rows, at: NDArray[np.intp]) -> U4:
         kind, val = rows.kind[at], rows.val[at]
@@ -351,6 +369,7 @@ class BlockMap:
             blocks = blocks[pool.first_block_id : pool.first_block_id + pool.num_blocks]
         changed = blocks[self.hash_ordinal[blocks] != NO_ORDINAL]
         self.hash_ordinal[changed] = NO_ORDINAL
+        self.stale.forget(blocks.tolist() if self.stale else ())
         return self._settle(changed)
 
     def _settle(self, blocks: U4) -> U4:
@@ -373,6 +392,7 @@ class BlockMap:
         self.ref[:] = UNKNOWN_U4
         self.hash_ordinal[:] = UNKNOWN_U4
         self.parent_ordinal[:] = NO_ORDINAL
+        self.stale = StaleBlocks()
         self.reclassify()
 
     def check_blocks(self, columns: Columns) -> None:

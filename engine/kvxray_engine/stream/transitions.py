@@ -18,7 +18,7 @@ from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, Kind
 BoolTable = NDArray[np.bool_]
 Index = NDArray[np.intp]
 
-_TELLS_HASH: Final = kind_table(frozenset({Kind.BlockAllocated, Kind.BlockCached, Kind.BlockEvicted}))
+TELLS_HASH: Final = kind_table(frozenset({Kind.BlockAllocated, Kind.BlockCached, Kind.BlockEvicted}))
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +28,7 @@ class Rows:
     """
 
     kind: U1
+    cause: U1
     req: U4
     blk: U4
     val: I8
@@ -79,6 +80,7 @@ def _spread(columns: Columns, times: I8, seq0: int) -> Rows:
     index = np.arange(len(kind)) - np.repeat(row0, n)
     return Rows(
         kind=kind,
+        cause=np.repeat(columns.cause, n),
         req=np.repeat(columns.req, n),
         blk=columns.blk,
         val=val,
@@ -91,7 +93,7 @@ def _spread(columns: Columns, times: I8, seq0: int) -> Rows:
 
 
 def _cut(rows: Rows, start: int, end: int) -> Rows:
-    names = ("kind", "req", "blk", "val", "group", "first_hash", "index_in_op", "t", "seq")
+    names = ("kind", "cause", "req", "blk", "val", "group", "first_hash", "index_in_op", "t", "seq")
     fields: list[Any] = [getattr(rows, name)[start:end] for name in names]
     return Rows(*fields)
 
@@ -146,7 +148,7 @@ def _followed(rows: Rows, suspects: U4, hash_before: U4) -> tuple[Index, U4]:
     """`hashed_when_allocated` for a few blocks, row by row: a joined batch may give out a block more than once."""
     carried = {int(block): int(hash_before[block]) for block in suspects}
     found: list[tuple[int, int]] = []
-    for row in np.flatnonzero(np.isin(rows.blk, suspects) & _TELLS_HASH[rows.kind]).tolist():
+    for row in np.flatnonzero(np.isin(rows.blk, suspects) & TELLS_HASH[rows.kind]).tolist():
         block, kind = int(rows.blk[row]), rows.kind[row]
         if kind == Kind.BlockAllocated and carried[block] < UNKNOWN_U4:
             found.append((row, carried[block]))

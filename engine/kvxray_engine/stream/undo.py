@@ -19,7 +19,7 @@ _NUMBERS: Final = (
     "source", "incarnation", "step", "t_ns", "next_seq", "next_wire_seq", "lost", "queried_tokens", "hit_tokens",
     "generated_tokens", "computed_tokens", "holders_known",
 )  # fmt: skip
-_TABLES: Final = ("holders", "hashes", "requests", "kind_totals", "eviction_totals")
+_TABLES: Final = ("holders", "hashes", "requests", "kind_totals", "eviction_totals", "stale")
 
 
 class Undo:
