@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Collection
 from concurrent.futures import Future
@@ -28,6 +29,7 @@ from kvxray_storage.signal_minutes import (
     store_minutes,
 )
 
+from kvxray_backend.metrics.book import MetricsBook
 from kvxray_backend.metrics.minute import Stretch, latest
 from kvxray_backend.metrics.minute_packing import pack, unpack
 from kvxray_backend.sources.foreign.metrics_watch import MetricsWatch
@@ -64,6 +66,7 @@ class _Engine:
     minute: Stretch = field(default_factory=Stretch)
     stored_s: int | None = None
     last_s: float | None = None
+    book: MetricsBook | None = None
 
 
 class SignalHistory:
@@ -84,8 +87,11 @@ class SignalHistory:
     def take(self, name: str, at_s: float, watch: MetricsWatch) -> None:
         """Of the page that the watch took last. Call it where nothing else feeds the watch meanwhile."""
         stretch = latest(watch.book)
-        engine = self._engine(name)
+        engine = self._engine(name, at_s)
+        if engine.book is not watch.book and engine.last_s is not None and at_s <= engine.last_s:
+            self._begin_anew(name, engine, at_s)
         with self._lock:
+            engine.book = watch.book
             seconds = at_s - engine.last_s if engine.last_s is not None else 0.0
             if engine.last_s is not None and seconds <= 0:
                 return
@@ -132,16 +138,28 @@ class SignalHistory:
                 logger.warning("what metrics told last could not be stored: %s", error or type(error).__name__)
                 return
 
-    def _engine(self, name: str) -> _Engine:
+    def _begin_anew(self, name: str, engine: _Engine, at_s: float) -> None:
+        """The clock was set back, and the engine is read anew: what lies ahead of it is no past."""
+        stored_s = self._stored_s(name, at_s)
+        with self._lock:
+            engine.recent.clear()
+            engine.minute_s, engine.minute = None, Stretch()
+            engine.stored_s, engine.last_s = stored_s, None
+
+    def _stored_s(self, name: str, at_s: float) -> int | None:
+        """The newest minute that is stored, but for those that lie ahead of all clocks: one was set back."""
+        try:
+            return newest_minute(self._database, name, int(max(at_s, time.time())) + MINUTE_S)
+        except sa.exc.SQLAlchemyError as error:
+            logger.warning("it is not known what is stored of the metrics of %s: %s", name, error)
+            return None
+
+    def _engine(self, name: str, at_s: float) -> _Engine:
         with self._lock:
             known = self._engines.get(name)
         if known is not None:
             return known
-        try:
-            stored_s = newest_minute(self._database, name)
-        except sa.exc.SQLAlchemyError as error:
-            logger.warning("it is not known what is stored of the metrics of %s: %s", name, error)
-            stored_s = None
+        stored_s = self._stored_s(name, at_s)
         with self._lock:
             return self._engines.setdefault(name, _Engine(stored_s=stored_s))
 

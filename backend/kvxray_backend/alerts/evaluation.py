@@ -45,6 +45,8 @@ from kvxray_backend.analysis.finding import Finding
 
 MEAN_EVERY_S: Final = 900.0
 """How finely the mean of a number over a window is made of numbers at moments."""
+AHEAD_S: Final = 60.0
+"""By so much an engine's clock may be ahead of ours."""
 _GRAVITY: Final = ("info", "warning", "critical")
 
 
@@ -185,7 +187,8 @@ class Look:
 
     def _counts(self, node: Found, one: Finding) -> bool:
         since_s = self.at_s - one.time_ns / 1e9
-        is_now = one.state == "open" or (node.within_s is not None and since_s <= node.within_s)
+        # Of a time that lies ahead nobody knows how long ago it was.
+        is_now = one.state == "open" or (node.within_s is not None and -AHEAD_S <= since_s <= node.within_s)
         reason = one.id.rpartition(":")[2]
         return (
             is_now

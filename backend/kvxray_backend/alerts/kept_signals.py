@@ -60,16 +60,17 @@ class ToRead:
 class KeptSignals:
     """windows: by signal and part, for how many seconds it is kept; others are not. `evidence` goes on with it."""
 
-    def __init__(self, windows: Mapping[Key, float], now_s: float) -> None:
-        """now_s: before that it may have been told more, which is `to_read`."""
+    def __init__(self, windows: Mapping[Key, float], now_s: float, *, has_past: bool = True) -> None:
+        """now_s: before that it may have been told more, which is `to_read`. has_past: else nothing of it counts."""
         self.windows = windows
-        self.last_s = 0.0
-        self._longest_s = max(windows.values(), default=0.0)
+        self.last_s = 0.0 if has_past else now_s
+        self._longest_s = max(windows.values(), default=0.0) if has_past else 0.0
         self._began_s = self._unread_s = now_s
         self._reads = array("d")
         self._tidied_s: float | None = None
         self._tracks = {key: SignalTrack(key) for key in windows}
-        self.evidence = Evidence((), tracks=self._tracks, reads=self._reads, unread_before_s=now_s)
+        self.evidence = Evidence((), tracks=self._tracks, reads=self._reads)
+        self.evidence.unread_before_s = now_s if self.to_read is not None else None
 
     @property
     def to_read(self) -> ToRead | None:
@@ -101,7 +102,7 @@ class KeptSignals:
                 self._reads.append(one.at_s)
                 for track in self._tracks.values():
                     track.add(one)
-        if self._tidied_s is None and self.last_s:
+        if self._tidied_s is None and self._reads:
             # Engines that were attached together are not tidied together: that would make one look a long one.
             self._tidied_s = self.last_s - random.uniform(0, TIDY_EVERY_S)
         if self._tidied_s is not None and self.last_s - self._tidied_s >= TIDY_EVERY_S:
@@ -113,4 +114,4 @@ class KeptSignals:
         for key, track in self._tracks.items():
             track.tidy(now_s - self.windows[key], now_s - RECENT_S)
         del self._reads[: bisect_right(self._reads, now_s - RECENT_S)]
-        self.evidence.forget_numbers(now_s - self._longest_s)
+        self.evidence.forget_numbers(now_s - max(self.windows.values(), default=0.0))

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 READ_PAST_S: Final = 0.2
 """Of one look about so long goes into reading what metrics told before we began."""
 MAX_READ_FINDINGS: Final = 5_000
+SET_BACK_NS: Final = 5_000_000_000
+"""By less a clock is corrected all the time."""
 _FAMILY_OF_MAKE: Final[Mapping[str, tuple[Server, ...]]] = {
     "vllm": ("vllm",),
     "sglang": ("sglang",),
@@ -51,6 +53,7 @@ class LiveEvidence:
         self._rules: tuple[Rule, ...] = ()
         self._windows: dict[Key, float] = {}
         self._kept: dict[str, KeptSignals] = {}
+        self._last_ns = 0
         self._to_read: dict[str, KeptSignals] = {}
         self._of_blocks: dict[str, Evidence] = {}
         self._made: dict[str, Watched] = {}
@@ -66,6 +69,7 @@ class LiveEvidence:
         told of an engine of which nothing can be told this time; it stays as it was.
         """
         self._look_for(tuple(rules))
+        self._mind_the_clock()
         native = {name: one for name, one in self._backend.sources.items() if one.native is not None}
         observed = {engine.spec.name: engine for engine in self._backend.observed.all}
         self._forget({*native, *observed})
@@ -78,6 +82,18 @@ class LiveEvidence:
                 stumbled("", name, error)
         self._read_past(stumbled)
         return [self._made[name] for name in makers if name in self._made]
+
+    def _mind_the_clock(self) -> None:
+        """Where it was set back, what was told lies ahead of it or would be new again: it is let go, and nothing of
+        before is read.
+        """
+        now_ns = self._wall_ns()
+        if now_ns < self._last_ns - SET_BACK_NS:
+            self._recent.forget_after(now_ns)
+            self._to_read.clear()
+            for name in self._kept:
+                self._kept[name] = KeptSignals(self._windows, now_ns / 1e9, has_past=False)
+        self._last_ns = now_ns
 
     def _look_for(self, rules: tuple[Rule, ...]) -> None:
         if rules == self._rules:
@@ -100,9 +116,9 @@ class LiveEvidence:
         live = source.live
         with live.lock:
             about = live.block_map.descriptor if live.block_map is not None else None
-            findings = live.findings
+            found = live.open_findings
         evidence = self._of_blocks.setdefault(name, Evidence(()))
-        evidence.findings = self._with_recent(name, findings)
+        evidence.findings = self._with_recent(name, found.told)
         evidence.figures = self._figures.of_blocks(source)
         labels = dict(about.labels) if about is not None else {}
         model = labels.get("model") or (about.model if about is not None else "")
@@ -132,7 +148,9 @@ class LiveEvidence:
         kept = self._kept.get(name)
         if kept is None:
             kept = self._kept[name] = self._to_read[name] = KeptSignals(self._windows, self._wall_ns() / 1e9)
-        kept.add(self._backend.signals.newer(name, kept.last_s))
+        # What was read before a clock was set back may still be there.
+        until_s = (self._last_ns + SET_BACK_NS) / 1e9
+        kept.add(one for one in self._backend.signals.newer(name, kept.last_s) if one.at_s <= until_s)
         return kept
 
     def _read_past(self, stumbled: Callable[[str, str, Exception], object]) -> None:

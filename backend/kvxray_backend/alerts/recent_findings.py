@@ -35,6 +35,12 @@ class RecentFindings:
         for finding in findings:
             self.note(finding)
 
+    def forget_after(self, now_ns: int) -> None:
+        """Those of times ahead: the clock was set back, and they would be new again when it comes there."""
+        with self._lock:
+            for engine, known in self._by_engine.items():
+                self._by_engine[engine] = {id: one for id, one in known.items() if one.time_ns <= now_ns}
+
     def of(self, engine: str, now_ns: int) -> list[Finding]:
         """Those that began in the last hour."""
         with self._lock:

@@ -23,13 +23,10 @@ class SteadyTime:
     def __init__(self, wall_ns: Callable[[], int], steady_s: Callable[[], float]) -> None:
         self._wall_ns, self._steady_s = wall_ns, steady_s
         self._last: tuple[float, float] | None = None
-        self._newest_s = 0.0
         self._settled_s = 0.0
 
     def now(self) -> Now | None:
-        """None: something jumped a moment ago, and no look is to tell anything. Evidence counts up to the newest time
-        that was ever told: a clock that is set back makes nothing of the past new again.
-        """
+        """None: something jumped a moment ago, and no look is to tell anything."""
         wall_ns, steady_s = self._wall_ns(), self._steady_s()
         wall_s = wall_ns / 1e9
         if self._last is not None:
@@ -39,8 +36,7 @@ class SteadyTime:
         self._last = wall_s, steady_s
         if steady_s < self._settled_s:
             return None
-        self._newest_s = max(self._newest_s, wall_s)
-        return Now(self._newest_s, steady_s, wall_ns)
+        return Now(wall_s, steady_s, wall_ns)
 
     def wall_ns_of(self, steady_s: float) -> int:
         """When that was, by the clock as it is now."""

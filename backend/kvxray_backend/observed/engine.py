@@ -169,6 +169,8 @@ class ObservedEngine:
     def _take_page(self, scrape: Scrape) -> None:
         with self.lock:
             assert self.watch is not None, "pages come after the start"
+            if self.watch.lies_ahead(scrape.at_s, self._clock.wall_ns() / 1e9):
+                self.watch = self.watch.begun_anew()
             self.watch.take(scrape.at_s, scrape.page, scrape.reading)
             for take in self._around.on_reading:
                 take(self.spec.name, scrape.at_s, self.watch)

@@ -19,6 +19,8 @@ from kvxray_backend.metrics.exposition import Page
 from kvxray_backend.metrics.reading import PageReading, read_page
 
 MAX_RESETS: Final = 100
+SET_BACK_S: Final = 5.0
+"""By less a clock is corrected all the time."""
 _AWAKE: Final = "awake"
 
 
@@ -56,6 +58,19 @@ class MetricsWatch:
         if reset is not None:
             self._moments.note(counter_reset_finding(self._place, reset))
             self._resets_s = [*self._resets_s, reset.at_s][-MAX_RESETS:]
+
+    def lies_ahead(self, at_s: float, now_s: float) -> bool:
+        """Whether the clock was set back between the last page and the one of `at_s`: until it has caught up every page
+        would come late. A Prometheus whose clock is ahead of ours goes on.
+        """
+        last_s = self.book.last_s
+        return last_s is not None and last_s > max(at_s, now_s + SET_BACK_S)
+
+    def begun_anew(self) -> MetricsWatch:
+        """Without what was read; what the server said of itself stands."""
+        anew = MetricsWatch(self._engine)
+        anew._of_pages, anew._of_server = self._of_pages, self._of_server
+        return anew
 
     def take_configuration(self, configuration: Configuration) -> None:
         """What the server says of itself beside its metrics; where both tell a field, its metrics count."""
