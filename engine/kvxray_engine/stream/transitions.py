@@ -18,6 +18,8 @@ from kvxray_engine.stream.schema import NO_ORDINAL, UNKNOWN_U4, Kind
 BoolTable = NDArray[np.bool_]
 Index = NDArray[np.intp]
 
+# Plain numbers: to compare a column with a member of an enum takes numpy seven times as long.
+_ALLOCATED, _CACHED, _EVICTED = int(Kind.BlockAllocated), int(Kind.BlockCached), int(Kind.BlockEvicted)
 TELLS_HASH: Final = kind_table(frozenset({Kind.BlockAllocated, Kind.BlockCached, Kind.BlockEvicted}))
 
 
@@ -42,7 +44,7 @@ class Rows:
 
     def hash_after(self, at: Index) -> U4:
         """Hash ordinals after the rows `at`: that of BlockCached, none after an allocation or eviction."""
-        cached = self.kind[at] == Kind.BlockCached
+        cached = self.kind[at] == _CACHED
         ordinal = self.first_hash[at] + self.index_in_op[at]
         return np.where(cached, ordinal, NO_ORDINAL).astype(np.uint32)
 
@@ -124,18 +126,18 @@ def hashed_when_allocated(rows: Rows, hash_before: U4, scratch: U4) -> tuple[Ind
     """Which rows give out a block that still carries a hash, and the ordinals of those hashes. `hash_before`: one a
     block, before this batch; `scratch`: likewise, contents do not matter.
     """
-    at = np.flatnonzero(rows.kind == Kind.BlockAllocated)
+    at = np.flatnonzero(rows.kind == _ALLOCATED)
     blk = rows.blk[at]
     carries = hash_before[blk] < UNKNOWN_U4
     if carries.any():
-        carries &= _first_of(rows, Kind.BlockEvicted, blk, scratch) > at
-    carries |= _first_of(rows, Kind.BlockCached, blk, scratch) < at
+        carries &= _first_of(rows, _EVICTED, blk, scratch) > at
+    carries |= _first_of(rows, _CACHED, blk, scratch) < at
     if not carries.any():
         return np.zeros(0, np.intp), np.zeros(0, np.uint32)
     return _followed(rows, blk[carries], hash_before)
 
 
-def _first_of(rows: Rows, kind: Kind, blocks: U4, scratch: U4) -> U4:
+def _first_of(rows: Rows, kind: int, blocks: U4, scratch: U4) -> U4:
     """For each of these blocks its first row of a kind, past all rows where there is none."""
     at = np.flatnonzero(rows.kind == kind)[::-1]  # of several that are written to one place the last one stays
     scratch[blocks] = NO_ORDINAL
@@ -150,8 +152,8 @@ def _followed(rows: Rows, suspects: U4, hash_before: U4) -> tuple[Index, U4]:
     found: list[tuple[int, int]] = []
     for row in np.flatnonzero(np.isin(rows.blk, suspects) & TELLS_HASH[rows.kind]).tolist():
         block, kind = int(rows.blk[row]), rows.kind[row]
-        if kind == Kind.BlockAllocated and carried[block] < UNKNOWN_U4:
+        if kind == _ALLOCATED and carried[block] < UNKNOWN_U4:
             found.append((row, carried[block]))
         cached = int(rows.first_hash[row] + rows.index_in_op[row])
-        carried[block] = cached if kind == Kind.BlockCached else NO_ORDINAL
+        carried[block] = cached if kind == _CACHED else NO_ORDINAL
     return np.array([row for row, _ in found], np.intp), np.array([ordinal for _, ordinal in found], np.uint32)
