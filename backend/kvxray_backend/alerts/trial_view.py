@@ -18,6 +18,8 @@ from kvxray_backend.quantities import counted
 
 MAX_LISTED: Final = 200
 WHOLE: Final = 0.995
+MINUTE_S: Final = 60.0
+BY_MINUTE: Final = "What metrics told is stored by the minute, so that is derived: what lasted less may be missed."
 _UNITS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 
 
@@ -27,7 +29,7 @@ def trial_view(trial: Trial, engines: Sequence[PastEngine]) -> TrialView:
     told += [_not_told(trial.rule, one) for one in engines if one.serves.isdisjoint(trial.rule.served_by)]
     return TrialView(
         rule=trial.rule.name,
-        sentence=sentence_of(trial, [one for one in told if one.known_share > 0]),
+        sentence=sentence_of(trial, [one for one in told if one.known_share > 0], by_minute=_by_minute(trial, engines)),
         **{"from": iso_time(trial.from_ns)},
         to=iso_time(trial.to_ns),
         fired=[_would(one) for one in newest_first[:MAX_LISTED]],
@@ -36,7 +38,8 @@ def trial_view(trial: Trial, engines: Sequence[PastEngine]) -> TrialView:
     )
 
 
-def sentence_of(trial: Trial, known: Sequence[TriedEngineView]) -> str:
+def sentence_of(trial: Trial, known: Sequence[TriedEngineView], *, by_minute: bool = False) -> str:
+    """by_minute: what metrics told is known so, which is not quite what the watch would have seen."""
     lasted = span_text(trial.to_ns - trial.from_ns)
     if not known:
         return f"Nothing that is stored of {lasted} can tell it."
@@ -45,7 +48,13 @@ def sentence_of(trial: Trial, known: Sequence[TriedEngineView]) -> str:
     goes_on = sum(one.state == "firing" for one in trial.fired.values())
     still = f", and {goes_on:,} of them would fire in the end" if goes_on and num > 1 else ""
     still = ", and would fire in the end" if goes_on and num == 1 else still
-    return f"It would have fired {often} in {lasted}, over {counted(len(known), 'engine')}{still}."
+    derived = f" {BY_MINUTE}" if by_minute else ""
+    return f"It would have fired {often} in {lasted}, over {counted(len(known), 'engine')}{still}.{derived}"
+
+
+def _by_minute(trial: Trial, engines: Sequence[PastEngine]) -> bool:
+    is_coarse = any(timed.seconds >= MINUTE_S for engine in engines for timed in engine.told)
+    return is_coarse and bool(signals_in(trial.rule.when))
 
 
 def span_text(span_ns: int) -> str:
@@ -77,7 +86,7 @@ def _told(trial: Trial, name: str, engines: Sequence[PastEngine]) -> TriedEngine
 
 def _why(rule: Rule, engine: PastEngine | None) -> str:
     if any(isinstance(node, FigureNow) for node in walk(rule.when)):
-        return "It asks for figures, of which only the present is known."
+        return "It asks for figures, of which only the present is known; signals and findings can be tried."
     needed = signals_in(rule.when)
     if engine is not None and needed:
         told = {name for one in engine.told for name, _ in one.stretch.told}

@@ -10,13 +10,13 @@ import pytest
 from kvxray_backend import cli
 from kvxray_backend.alerts.alert_book import AlertBook, Now
 from kvxray_backend.alerts.evidence import Evidence
-from kvxray_backend.alerts.expression import All, Compare, Constant, FigureNow, Found, Grown
+from kvxray_backend.alerts.expression import All, Compare, Constant, FigureNow, Found, Grown, Highest
 from kvxray_backend.alerts.expression import Now as Gauge
 from kvxray_backend.alerts.past_engine import PastEngine
 from kvxray_backend.alerts.rule import Rule
 from kvxray_backend.alerts.trial import TooMuch, moments, tried
 from kvxray_backend.alerts.trial_desk import when_ns
-from kvxray_backend.alerts.trial_view import trial_view
+from kvxray_backend.alerts.trial_view import BY_MINUTE, trial_view
 from kvxray_backend.alerts.watched import Watched
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.metrics.minute import Counted, Stood, Stretch
@@ -144,6 +144,28 @@ def test_what_was_not_watched_is_not_known_and_says_why():
     assert view.sentence == "Nothing that is stored of 1 hour can tell it."
     of_metrics = trial_view(tried(rule(FULL), [engine], T0_S * NS, (T0_S + HOUR_S) * NS), [engine])
     assert of_metrics.engines[0].why == "It needs metrics of vLLM."
+
+
+@pytest.mark.parametrize(("every_s", "is_told"), [(60, True), (5, False)])
+def test_what_is_known_by_the_minute_is_said_to_be_derived(every_s, is_told):
+    engine = PastEngine("a", frozenset(("vllm",)), minutes([0.3] * 30 + [0.95] * 30, every_s))
+    trial = tried(rule(FULL), [engine], T0_S * NS, (T0_S + 60 * every_s) * NS)
+    sentence = trial_view(trial, [engine]).sentence
+    assert sentence.startswith("It would have fired once in ")
+    assert sentence.endswith(BY_MINUTE) == is_told
+
+
+def test_a_spike_of_a_few_seconds_is_found_in_a_minute_by_its_highest_and_not_by_its_mean():
+    """Eleven readings of 0.3 and one of 0.97, as they are stored."""
+    spike = Timed(T0_S + 600, 60, Stretch({("kv_usage", ""): Stood(11 * 0.3 + 0.97, 0.3, 0.97, 12)}))
+    told = [spike if one.at_s == spike.at_s else one for one in minutes([0.3] * 30)]
+    engine = PastEngine("a", frozenset(("vllm",)), told)
+    by_highest = Compare(Highest("kv_usage", 300), ">", Constant(0.9))
+    fired = {
+        name: len(tried(rule(when), [engine], T0_S * NS, (T0_S + 1_800) * NS).fired)
+        for name, when in (("mean", FULL), ("highest", by_highest))
+    }
+    assert fired == {"mean": 0, "highest": 1}
 
 
 def test_what_would_take_too_long_is_refused():
