@@ -15,7 +15,11 @@ def known_of_blocks(live: LiveState) -> Known:
         if block_map is None:
             return Known(kind="blocks")
         is_known = not block_map.counts()[BlockState.unknown] and block_map.holders_known
-        spoiled = any(finding.kind in SPOILS_OF_BLOCKS for finding in live.findings)
+        spoiled = any(finding.kind in SPOILS_OF_BLOCKS for finding in live.open_findings.found)
         return Known(
-            kind="blocks", is_heard=True, is_whole=is_known and not spoiled, has_capacity=True, findings=live.findings
+            kind="blocks",
+            is_heard=True,
+            is_whole=is_known and not spoiled,
+            has_capacity=True,
+            findings=live.open_findings.found,
         )

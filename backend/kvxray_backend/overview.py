@@ -134,13 +134,17 @@ class Overview:
         """What the event log tells: nothing while it cannot be written, since then it stands still."""
         backend = self.backend
         key = backend.epoch_key(live.source, live.epoch) if live.epoch is not None else None
-        if key is None or any(finding.kind == "storage" for finding in live.findings):
+        if key is None or any(finding.kind == "storage" for finding in live.open_findings.found):
             return Before(), []
         now_ns = live.engine_time.t_ns
         rows = history.findings(backend.database, live.source, "ended", 10 * LATELY)
         over = [finding_of(row) for row in rows]
         lately = [finding for finding in over if finding.ended_ns is not None and finding.ended_ns <= now_ns]
         return before(backend.database, key, now_ns), lately[:LATELY]
+
+
+def _began_ns(finding: Finding) -> int:
+    return finding.time_ns
 
 
 def _absent(live: LiveState, why: str) -> EngineView:
@@ -153,10 +157,10 @@ def _absent(live: LiveState, why: str) -> EngineView:
 def engine_view(live: LiveState, past: Before, lately: list[Finding]) -> EngineView:
     """One source, as of one moment."""
     with live.lock:
-        block_map = live.block_map
+        block_map, found = live.block_map, live.open_findings.found
         reading = reading_of(live, block_map) if block_map is not None else None
         figures = overview_figures(reading, live.leaks, past) if reading is not None else {}
-        verdict = judge(Signs(live.connection, figures, live.findings, live.absence))
+        verdict = judge(Signs(live.connection, figures, found, live.absence))
         about = block_map.descriptor if block_map is not None else None
         return EngineView(
             source=live.source,
@@ -168,7 +172,7 @@ def engine_view(live: LiveState, past: Before, lately: list[Finding]) -> EngineV
             at=live.at,
             time=iso_time_or_none(live.state_ns),
             epoch=live.epoch,
-            verdict=verdict_view(verdict, figures, live.findings),
+            verdict=verdict_view(verdict, figures, found),
             usable_blocks=about.usable_blocks if about else None,
             block_size=about.block_size if about else None,
             bytes_per_block=about.bytes_per_block if about else None,
@@ -178,8 +182,8 @@ def engine_view(live: LiveState, past: Before, lately: list[Finding]) -> EngineV
             gaps=live.counters.gaps,
             drops=live.counters.drops,
             bad_messages=live.counters.bad_messages,
-            findings=the_most_telling(sorted(live.findings, key=lambda finding: finding.time_ns, reverse=True)),
-            num_findings=len(live.findings),
+            findings=live.open_findings.tell(the_most_telling(sorted(found, key=_began_ns, reverse=True))),
+            num_findings=len(found),
             looked_at=iso_time_or_none(live.looked_ns),
             lately=lately,
         )

@@ -66,7 +66,7 @@ def prefix_view(
             for (b, h, r), (_, size) in ((link(at), (at, size)) for at, size in wide)
         ],
         num_branches=len(tree.branches),
-        taints=tuple(finding.id for finding in live.findings if finding.kind in SPOILS_BLOCKS),
+        taints=tuple(finding.id for finding in live.open_findings.found if finding.kind in SPOILS_BLOCKS),
     )
 
 

@@ -56,7 +56,7 @@ def request_view(live: LiveState, request_id: str) -> RequestView | None:
         return None
     row = _rows(live, block_map, [found.ordinal])[0]
     table = in_chain_order(block_map, block_map.blocks_of(found.ordinal))
-    findings = about_request(live.findings, found.name.id)
+    findings = live.open_findings.tell(about_request(live.open_findings.found, found.name.id))
     return RequestView(**dict(row), block_table=table, findings=findings, **_phases(found))
 
 

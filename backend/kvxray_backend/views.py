@@ -38,7 +38,7 @@ def reading_of(live: LiveState, block_map: BlockMap) -> Reading:
         now_ns=live.engine_time.t_ns,
         leaked=int(np.count_nonzero(live.leaked)),
         leaked_only=int(np.count_nonzero(live.leaked_only)),
-        findings=live.findings,
+        findings=live.open_findings.found,
         lives=live.lives,
     )
 
@@ -64,7 +64,7 @@ def state_view(live: LiveState) -> StateView | None:
             bytes_per_block=descriptor.bytes_per_block,
             counts=state_counts(reading),
             figures=figures_of(reading),
-            findings=[finding.id for finding in the_most_telling(live.findings)],
+            findings=[finding.id for finding in the_most_telling(live.open_findings.found)],
         )
 
 
@@ -96,7 +96,7 @@ def source_view(live: LiveState) -> SourceView:
 
 def _stale(live: LiveState) -> tuple[str, ...]:
     """Ids of findings that say that nothing is heard."""
-    return tuple(finding.id for finding in live.findings if finding.kind == "stale")
+    return tuple(finding.id for finding in live.open_findings.found if finding.kind == "stale")
 
 
 def last_seq_of(live: LiveState) -> str | None:
@@ -144,14 +144,15 @@ def event_views(rows: Iterable[EventRow], epoch: int) -> list[EventView]:
 def summary(live: LiveState) -> Summary:
     """Everything a page shows beside the map."""
     with live.lock:
-        leaks = [finding for finding in live.findings if finding.kind == "leak"]
+        found = live.open_findings.found
+        leaks = [finding for finding in found if finding.kind == "leak"]
         return Summary(
             state=state_view(live),
             source=source_view(live),
             requests=requests_view(live, SUMMARY_REQUESTS).requests,
             events=event_views(_tail_of_summary(live), live.epoch or 0),
-            findings=the_most_telling(live.findings),
-            num_findings=len(live.findings),
+            findings=live.open_findings.tell(the_most_telling(found)),
+            num_findings=len(found),
             leaking_requests=len({request for leak in leaks for request in leak.subjects.requests}),
         )
 
@@ -198,6 +199,7 @@ def block_view(live: LiveState, block_id: int, history: Iterable[EventRow]) -> B
         allocated, last = int(block_map.t_alloc[block_id]), int(block_map.t_last[block_id])
         spoils = SPOILS_UNKNOWN_BLOCKS if is_unknown else SPOILS_BLOCKS
         leaking = {leak.holder for leak in live.leaks}
+        found, about = live.open_findings.found, leaking.intersection(block_map.holders_of(block_id))
         spoils_holders = spoils if block_map.holders_known else SPOILS_UNKNOWN_BLOCKS
 
         def figure(value: float | None, unit: Unit) -> Figure:
@@ -218,8 +220,8 @@ def block_view(live: LiveState, block_id: int, history: Iterable[EventRow]) -> B
             age_s=figure(age_s(reading.now_ns, allocated), "seconds"),
             idle_s=figure(age_s(reading.now_ns, last), "seconds"),
             history=event_views(history, reading.epoch),
-            taints=tuple(finding.id for finding in live.findings if finding.kind in spoils_holders),
-            findings=about_block(live.findings, block_id, leaking.intersection(block_map.holders_of(block_id))),
+            taints=tuple(finding.id for finding in found if finding.kind in spoils_holders),
+            findings=live.open_findings.tell(about_block(found, block_id, about)),
         )
 
 

@@ -229,6 +229,7 @@ def test_an_age_is_told_only_to_who_reads_it_and_as_of_the_look() -> None:
     assert [" 30 s ago" in one.sentence for one in second.told] == [True, True]
     assert [one.numbers["ended_s_ago"] for one in second.told] == [30, 30]
     assert second.told is second.told
+    assert second.tell(second.found[1:]) == [second.told[1]]
 
 
 def test_what_nobody_can_see_any_more_keeps_the_age_it_had_and_ends_with_its_engine() -> None:

@@ -4,7 +4,7 @@ there may be thousands, and mostly nobody does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from kvxray_backend.analysis.finding import Finding
@@ -29,9 +29,9 @@ class OpenFindings:
         """All of them as of the look; made once."""
         if self._told is None:
             # Two readers may both make them: they make the same.
-            self._told = tuple(map(self.as_told, self.found))
+            self._told = tuple(self.tell(self.found))
         return self._told
 
-    def as_told(self, finding: Finding) -> Finding:
-        """One of `found` as of the look."""
-        return self._aged(finding) if self._aged is not None else finding
+    def tell(self, some: Iterable[Finding]) -> list[Finding]:
+        """Some of `found`, as of the look."""
+        return [*some] if self._aged is None else [self._aged(finding) for finding in some]
