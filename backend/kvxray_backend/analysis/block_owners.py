@@ -92,7 +92,7 @@ def _rows(message: Message) -> tuple[NDArray[np.uint8], U4, U4, I8]:
 
 def _given_before(blk: U4, is_given: Bools, req: U4) -> U4:
     """Of each row, who was given its block last before it; NO_ORDINAL: no row tells."""
-    order = np.argsort(blk, kind="stable")
+    order = np.lexsort((blk,))  # in order of events within a block
     blk, is_given, req = blk[order], is_given[order], req[order]
     at = np.arange(len(blk))
     begins = np.maximum.accumulate(np.where(np.append(True, blk[1:] != blk[:-1])[: len(blk)], at, 0))

@@ -80,7 +80,7 @@ def _codes(ordinals: U4, labels: Mapping[int, Name]) -> tuple[U4, list[str]]:
 
 def _pairs(lost: U4, took: U4, tenants: list[Tenant]) -> tuple[tuple[Tenant, Tenant, int], ...]:
     keys, counts = np.unique(lost.astype(np.uint64) << np.uint64(32) | took, return_counts=True)
-    most = np.argsort(-counts, kind="stable")[:MOST_TOLD]
+    most = np.lexsort((keys, -counts))[:MOST_TOLD]
     found = []
     for key, blocks in zip(keys[most].tolist(), counts[most].tolist(), strict=True):
         found.append((tenants[(key >> 32) - FIRST], tenants[(key & 0xFFFFFFFF) - FIRST], blocks))

@@ -146,7 +146,7 @@ def tenancy_of_blocks(told: HeldBlocks, owners: BlockOwners | None = None, by: T
     if owners is not None:
         left = np.flatnonzero(told.is_cached & (told.ref == 0) & owners.knows(told.t_alloc)).astype(np.uint32)
         blocks, holders = np.append(blocks, left), np.append(holders, owners.holders[left])
-        order = np.argsort(blocks, kind="stable")
+        order = np.argsort(blocks)
         blocks, holders = blocks[order], holders[order]
     codes, known = codes_of_blocks(told.ref == 0, blocks, holders, labels)
     return Tenancy(codes, [tenants[word] for word in known])
