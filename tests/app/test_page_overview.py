@@ -178,6 +178,9 @@ def test_findings_are_links_to_their_moments(page: Page, backend: ScriptedBacken
     assert page.evaluate("inside('overview', '[data-key=findings] a').href") == f"{backend.url}/?source=demo&at=2.40"
     assert hidden(page, "[data-key=findings] .note")
     assert not hidden(page, "[data-key=lately] .note")
+    # Not of today: the day is told.
+    assert text(page, "[data-key=findings] time") == "1 Jan 2026, 00:00:00"
+    assert text(page, "[data-key=health] [data-figure=since] .value") == "1 Jan 2026, 00:00:00"
 
 
 def test_of_thousands_of_findings_the_true_number_is_told(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
@@ -222,7 +225,7 @@ def test_the_past_is_asked_for_once_and_links_keep_to_it(page: Page, backend: Sc
     show(backend, mount, engine("demo", at="2.40"))
     wait_for(page, ".verdict .sentence", "A sentence on demo.")
     assert page.evaluate("inside('overview', '.evidence a').href") == f"{backend.url}/?source=demo&at=2.40"
-    assert "as of " in text(page, ".whose")
+    assert "as of 1 Jan 2026, 00:00:09" in text(page, ".whose")
     assert text(page, ".past") == "Past Everything is as it was at 2.40. Back to the present"
     assert page.evaluate("inside('overview', '.past a').href") == f"{backend.url}/"
     page.wait_for_timeout(1500)

@@ -2,7 +2,8 @@
 // worst first, where there are several; below it the verdict on one and what it rests on.
 
 import { el, setAttribute, setText } from "./elements.js";
-import { timeOfDay } from "./format.js";
+import { NO_DATA, timeOfDay } from "./format.js";
+import { whenWords } from "./moment_words.js";
 import { defineComponent } from "./mount.js";
 import { AlertsStrip } from "./overview_alerts.js";
 import { OverviewFeed } from "./overview_feed.js";
@@ -170,7 +171,7 @@ function pastLine(moment) {
 
 function aboutEngine(engine) {
   const { model, labels, media, at, time, state } = engine;
-  const when = at === "live" && state !== "past" ? "" : `as of ${timeOfDay(time)}`;
+  const when = at === "live" && state !== "past" ? "" : `as of ${time ? whenWords(time, false) : NO_DATA}`;
   return [model, roleOf(engine), labels.node, media.join(", "), when].filter(Boolean).join("  ·  ");
 }
 

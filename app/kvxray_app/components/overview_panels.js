@@ -2,6 +2,7 @@
 
 import { el, reconcile, setAttribute, setText, setWords } from "./elements.js";
 import { NO_DATA, count, size, timeOfDay } from "./format.js";
+import { whenWords } from "./moment_words.js";
 import { drawFigure, explainFigure, figureRow } from "./overview_figures.js";
 import { pageUrl } from "./overview_links.js";
 import { StateBar } from "./state_bar.js";
@@ -106,7 +107,7 @@ export class HealthPanel {
   draw(engine) {
     const told = {
       stream: PHASES[engine.state],
-      since: timeOfDay(engine.since),
+      since: engine.since ? whenWords(engine.since, false) : NO_DATA,
       epoch: count(engine.epoch),
       gaps: count(engine.gaps),
       drops: count(engine.drops),
@@ -158,7 +159,7 @@ export class FindingsPanel {
       () => el("li", {}, el("time", { class: "faint" }), el("a", { class: "sentence" })),
       (node, finding) => {
         setAttribute(node, "data-severity", finding.severity);
-        setText(node.children[0], timeOfDay(finding.time));
+        setText(node.children[0], whenWords(finding.time, false));
         setWords(node.children[1], finding.sentence, finding.subjects.requests);
         setAttribute(
           node.children[1],
