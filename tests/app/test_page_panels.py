@@ -275,6 +275,9 @@ def test_finding_is_a_sentence_that_shows_its_blocks(page: Page, backend: Script
     backend.send_summary()
     page.wait_for_function("inside('findings_banner', '.findings').textContent.includes('still holds 2 blocks.')")
     assert "Show 3 more findings" in page.evaluate("inside('findings_banner', '.more').textContent")
+    # It is of another day than today.
+    day = page.evaluate("new Date('2026-01-01T00:00:00Z').toLocaleDateString('en-GB', {dateStyle: 'medium'})")
+    assert f"since {day}, " in page.evaluate("inside('findings_banner', '.findings').textContent")
     page.set_viewport_size({"width": 1000, "height": 1000})  # room for one more
     backend.send_summary()
     page.wait_for_function("inside('findings_banner', '.more').textContent === 'Show 2 more findings'")

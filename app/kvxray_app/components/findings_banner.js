@@ -2,7 +2,8 @@
 // nothing is.
 
 import { el, reconcile, setAttribute, setText, setWords } from "./elements.js";
-import { count, plural, timeOfDay } from "./format.js";
+import { count, plural } from "./format.js";
+import { whenWords } from "./moment_words.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 
 const RANK = { critical: 0, warning: 1, info: 2 };
@@ -84,7 +85,7 @@ class FindingsBanner extends LiveView {
 function patchRow(node, finding, isPast) {
   node.kxFinding = finding;
   setAttribute(node.lastChild, "hidden", finding.subjects.blocks.length === 0);
-  setText(node.children[2], `since ${timeOfDay(finding.time)}`);
+  setText(node.children[2], `since ${whenWords(finding.time, false)}`);
   const [sentence, advice] = node.children[1].children;
   setWords(sentence, finding.sentence, finding.subjects.requests);
   setText(advice, ADVICE[finding.kind] && !isPast ? ` ${ADVICE[finding.kind]}` : "");

@@ -2,7 +2,8 @@
 
 import { el, setAttribute, setStyle, setText } from "./elements.js";
 import { aboutEngine } from "./fleet_order.js";
-import { NO_DATA, count, timeOfDay } from "./format.js";
+import { NO_DATA, count } from "./format.js";
+import { whenWords } from "./moment_words.js";
 import { drawMark, figureText } from "./overview_figures.js";
 import { pageUrl } from "./overview_links.js";
 
@@ -133,5 +134,5 @@ function shortFigure(figure) {
 
 function stateOf(engine, states) {
   const words = states[engine.state] ?? engine.state;
-  return engine.state === "stale" && engine.since ? `${words} since ${timeOfDay(engine.since)}` : words;
+  return engine.state === "stale" && engine.since ? `${words} since ${whenWords(engine.since, false)}` : words;
 }

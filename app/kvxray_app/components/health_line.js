@@ -4,13 +4,13 @@
 import { capacityLines, dtypeName } from "./capacity.js";
 import { el, setAttribute, setText } from "./elements.js";
 import { NO_DATA, age, count, eventNumber, seconds, timeOfDay, zoneName, zoneOffset } from "./format.js";
-import { momentWords } from "./moment_words.js";
+import { momentWords, whenWords } from "./moment_words.js";
 import { LiveView, defineLiveComponent } from "./live_view.js";
 import { UNITS, currentUnit, onUnit, setUnit } from "./units.js";
 
 const PHASES = {
   live: () => "Live",
-  stale: (source) => `Stale since ${timeOfDay(source?.since)}`,
+  stale: (source) => `Stale since ${whenWords(source?.since, false)}`,
   past: () => "Past",
   lost: (_, status) => `Connection lost at ${timeOfDay(status.since)}`,
   connecting: (source) =>

@@ -3,7 +3,7 @@
 // has the rest.
 
 import { el, reconcile, setAttribute, setWords } from "./elements.js";
-import { timeOfDay } from "./format.js";
+import { whenWords } from "./moment_words.js";
 import { momentLink } from "./inspect_lists.js";
 
 // Lists of blocks end after the first thousand: whether it speaks of a later one, the API knows.
@@ -37,7 +37,7 @@ export class SubjectFindings {
 
   #make(finding) {
     const { epoch, seq0, severity, time } = finding;
-    const began = momentLink(this.frame, `${epoch}.${seq0}`, `since ${timeOfDay(time)}`);
+    const began = momentLink(this.frame, `${epoch}.${seq0}`, `since ${whenWords(time, false)}`);
     return el("li", { "data-severity": severity }, el("div"), began);
   }
 }

@@ -3,7 +3,8 @@
 
 import { requestRoute } from "./address.js";
 import { el, setAttribute, setText } from "./elements.js";
-import { NO_DATA, count, percent, plural, seconds, timeOfDay } from "./format.js";
+import { NO_DATA, count, percent, plural, seconds } from "./format.js";
+import { whenWords } from "./moment_words.js";
 import { Answers } from "./inspect_answers.js";
 import { Events } from "./inspect_events.js";
 import { SubjectFindings } from "./inspect_findings.js";
@@ -135,13 +136,13 @@ export class InspectRequest {
   }
 
   #drawTimes(row, answer) {
-    this.facts.set("Arrived", row ? (row.arrived_at ? timeOfDay(row.arrived_at) : "not seen") : NO_DATA);
+    this.facts.set("Arrived", row ? (row.arrived_at ? whenWords(row.arrived_at, false) : "not seen") : NO_DATA);
     for (const [name, key] of Object.entries(TIMES)) {
       const figure = answer?.[key];
       if (answer && figure?.value == null) this.facts.set(name, noTimeWords(name, row));
       else this.facts.setFigure(name, figure, seconds);
     }
-    this.facts.set("Ended", row?.ended_at ? timeOfDay(row.ended_at) : NO_DATA);
+    this.facts.set("Ended", row?.ended_at ? whenWords(row.ended_at, false) : NO_DATA);
     this.facts.show("Ended", Boolean(row?.ended_at));
     this.facts.set("Preempted", row ? `${count(row.preemptions)}×` : NO_DATA);
     this.facts.show("Preempted", Boolean(row?.preemptions));

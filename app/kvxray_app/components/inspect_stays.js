@@ -2,7 +2,8 @@
 
 import { el, reconcile, setAttribute, setText } from "./elements.js";
 import { eventWords } from "./event_words.js";
-import { count, plural, timeOfDay } from "./format.js";
+import { count, plural } from "./format.js";
+import { whenWords } from "./moment_words.js";
 import { momentLink } from "./inspect_lists.js";
 
 export class Stays {
@@ -30,7 +31,7 @@ export class Stays {
     const hits = el("span", { class: "muted" });
     const open = () => frame.selection.selectBlock(stay.block_id);
     const block = el("button", { class: "link", onclick: open }, `block ${count(stay.block_id)}`);
-    const since = momentLink(frame, stay.since.seq, timeOfDay(stay.since.time, true));
+    const since = momentLink(frame, stay.since.seq, whenWords(stay.since.time));
     const end = el("div", { class: "faint" }, ...this.#end(stay));
     const node = el("li", {}, since, el("div", {}, block, hits, end));
     node.kxHits = hits;
@@ -41,6 +42,6 @@ export class Stays {
     if (lost !== null) return ["messages are missing after ", momentLink(this.frame, lost, `event ${lost}`)];
     if (!until) return [this.frame.feed.isPast ? "was there at this moment" : "still there"];
     const cause = [until.kind, eventWords(until)].filter(Boolean).join(", ");
-    return [`until ${cause} at `, momentLink(this.frame, until.seq, timeOfDay(until.time, true))];
+    return [`until ${cause} at `, momentLink(this.frame, until.seq, whenWords(until.time))];
   }
 }

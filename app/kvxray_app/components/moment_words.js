@@ -1,13 +1,14 @@
 // How a moment is written: its local time, to the millisecond, and the event it follows, EPOCH.SEQ as in links and in
 // the API.
 
-import { timeOfDay } from "./format.js";
+import { NO_DATA, timeOfDay } from "./format.js";
 import { isPoint } from "./moment.js";
 
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 
 /** Local date and time of an instant in ms since 1970 (or an ISO one), the date left out when it is today. */
 export function whenWords(instant, milliseconds = true) {
+  if (instant == null) return NO_DATA;
   const date = new Date(instant);
   if (Number.isNaN(date.getTime())) return String(instant);
   const day = DAY.format(date);

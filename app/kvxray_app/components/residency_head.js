@@ -3,6 +3,7 @@
 
 import { el, reconcile, setAttribute, setText } from "./elements.js";
 import { NO_DATA, age, count, plural, timeOfDay, zoneName, zoneOffset } from "./format.js";
+import { whenWords } from "./moment_words.js";
 
 const OF_EVENTS = ["epoch", "event", "gaps", "late", "bad"];
 const OF_THE_PRESENT = ["gaps", "late", "bad", "metrics"]; // nothing stored tells them
@@ -46,7 +47,7 @@ export class ResidencyHead {
     const state = failed ? "lost" : isPast ? "past" : (summary?.state ?? "connecting");
     setAttribute(this.dot, "data-phase", { connected: "live", no_stream: "live", waiting: "connecting", joining: "connecting" }[state] ?? state);
     setText(this.phase, stateWords(state, summary, this.words.states));
-    const since = summary?.since && state === "connected" ? `heard since ${timeOfDay(summary.since)}` : "";
+    const since = summary?.since && state === "connected" ? `heard since ${whenWords(summary.since, false)}` : "";
     const make = this.words.makes[summary?.make] ?? summary?.make;
     setText(this.about, [summary?.source, make, summary?.descriptor?.model, since].filter(Boolean).join("  ·  "));
     this.#show("epoch", summary?.epoch == null ? NO_DATA : count(summary.epoch));
@@ -112,7 +113,7 @@ export class ResidencyHead {
     if (name === "times") return [this.health.times, zoneName()];
     if (name !== "metrics") return [this.words.health[name] ?? this.health[name]];
     const { sentence, last } = this.metrics ?? {};
-    return ["Metrics", sentence || "It is not told whether the engine's metrics are read.", last ? `Last read at ${timeOfDay(last)}.` : ""];
+    return ["Metrics", sentence || "It is not told whether the engine's metrics are read.", last ? `Last read at ${whenWords(last, false)}.` : ""];
   }
 
   #show(name, text, isAlarming = false) {
@@ -127,7 +128,7 @@ function stateWords(state, summary, states) {
   if (state === "lost") return summary ? "Out of date" : "No answer";
   if (state === "connecting") return "Connecting";
   if (state !== "stale" || !summary.since) return states[state] ?? state;
-  return `Stale since ${timeOfDay(summary.since)}, ${age((Date.now() - Date.parse(summary.since)) / 1000)} ago`;
+  return `Stale since ${whenWords(summary.since, false)}, ${age((Date.now() - Date.parse(summary.since)) / 1000)} ago`;
 }
 
 function patchFinding(node, finding) {
@@ -135,7 +136,7 @@ function patchFinding(node, finding) {
   setAttribute(node, "data-severity", finding.severity);
   setAttribute(sign, "aria-label", finding.severity);
   setText(sentence, finding.sentence);
-  setText(time, `since ${timeOfDay(finding.time)}`);
+  setText(time, `since ${whenWords(finding.time, false)}`);
   setAttribute(time, "title", `Show the moment after event ${pointOf(finding)}`);
 }
 

@@ -3,6 +3,7 @@
 import { getJson } from "./address.js";
 import { el, reconcile, setAttribute, setText } from "./elements.js";
 import { count, plural, shortHash, timeOfDay } from "./format.js";
+import { whenWords } from "./moment_words.js";
 import { copyFrom } from "./inspect_copy.js";
 import { residencyEventWords } from "./residency_event_words.js";
 import { groupKind, mediumName } from "./residency_look.js";
@@ -208,8 +209,8 @@ function placeWords({ copies, certainty, first, last, block_size: size }) {
   return [
     copies === 0 ? "gone" : `${plural(copies, "copy", "copies")}${certainty === "maybe" ? ", maybe" : ""}`,
     size ? `${count(size)} tokens` : "",
-    first ? `since ${timeOfDay(first)}` : "",
-    last ? `last heard of ${timeOfDay(last)}` : "",
+    first ? `since ${whenWords(first, false)}` : "",
+    last ? `last heard of ${whenWords(last, false)}` : "",
   ]
     .filter(Boolean)
     .join("  ·  ");
