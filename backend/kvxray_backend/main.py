@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from importlib import metadata
+from typing import Final
 
 from fastapi import APIRouter, FastAPI, WebSocket
 from fastapi.responses import PlainTextResponse, RedirectResponse
@@ -52,6 +53,8 @@ from kvxray_backend.routes.assets import ComponentFiles
 from kvxray_backend.routes.errors import ApiError, ErrorBody, install_error_handlers
 from kvxray_backend.security import Gate
 from kvxray_backend.settings import Settings
+
+_READ: Final = ["GET", "HEAD"]
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -172,7 +175,7 @@ def _mount_page(app: FastAPI, page: Page | str, base: str) -> None:
     if base:
         app.router.routes.append(Route(base, lambda request: _with_slash(request, base)))
     if isinstance(page, Page):
-        app.add_api_route(f"{base}/_stcore/host-config", lambda: HOST_CONFIG, include_in_schema=False)
+        app.add_api_route(f"{base}/_stcore/host-config", lambda: HOST_CONFIG, methods=_READ, include_in_schema=False)
         app.mount(base or "/", page.asgi)
     else:
-        app.add_api_route(f"{base}/", lambda: PlainTextResponse(page), include_in_schema=False)
+        app.add_api_route(f"{base}/", lambda: PlainTextResponse(page), methods=_READ, include_in_schema=False)

@@ -36,12 +36,14 @@ def create_api(
     app.add_middleware(AccessGate, rules=rules or AccessRules())
     app.add_exception_handler(HTTPException, _say_what_is_not_there)
 
+    @app.head("/health", response_model=None, include_in_schema=False)
     @app.get("/health", response_model=None)
     async def health() -> JSONResponse:
         alive = is_alive()
         status = {"status": "ok" if alive else "failed", "model": engine.model.name, "step": engine.step_count}
         return JSONResponse(status, 200 if alive else 503)
 
+    @app.head("/requests/{request_id:path}/text", response_model=None, include_in_schema=False)
     @app.get("/requests/{request_id:path}/text", response_model=None)
     async def text(request_id: str) -> dict[str, str | bool] | JSONResponse:
         """What a request has generated so far; the prompt is not part of it."""

@@ -74,6 +74,12 @@ def test_health_says_which_model_and_step() -> None:
     assert World().client.get("/health").json() == {"status": "ok", "model": "null", "step": 0}
 
 
+def test_a_monitor_may_ask_for_the_head_alone() -> None:
+    client = World().client
+    head, whole = client.head("/health"), client.get("/health")
+    assert (head.status_code, head.headers["content-type"]) == (200, whole.headers["content-type"])
+
+
 def test_an_engine_that_stands_still_is_not_well() -> None:
     world = World()
     client = TestClient(create_api(world.engine, world.texts, is_alive=lambda: False), base_url="http://127.0.0.1:8000")

@@ -23,7 +23,7 @@ def get_exporter(connection: HTTPConnection, overview: OverviewDep) -> Exporter:
     return kept
 
 
-@router.get("/metrics")
+@router.api_route("/metrics", methods=["GET", "HEAD"])
 def metrics(
     exporter: Annotated[Exporter, Depends(get_exporter)],
     accept: Annotated[str, Header()] = "",

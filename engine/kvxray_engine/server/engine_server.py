@@ -80,6 +80,7 @@ def metrics_router(metrics: EngineMetrics) -> APIRouter:
     """GET /metrics, for Prometheus."""
     router = APIRouter()
 
+    @router.head("/metrics", response_model=None, include_in_schema=False)
     @router.get("/metrics", response_model=None)
     async def prometheus() -> Response:
         return Response(metrics.text(), headers={"content-type": CONTENT_TYPE})

@@ -175,10 +175,12 @@ def openai_router(server: OpenAIServer, max_body_bytes: int = MAX_BODY_BYTES) ->
     """The routes under /v1."""
     router = APIRouter(prefix="/v1")
 
+    @router.head("/models", response_model=None, include_in_schema=False)
     @router.get("/models", response_model=None)
     async def models() -> dict[str, Any]:
         return {"object": "list", "data": [_model_card(server, name) for name in server.model_names]}
 
+    @router.head("/models/{name:path}", response_model=None, include_in_schema=False)
     @router.get("/models/{name:path}", response_model=None)
     async def model(name: str) -> Response:
         if name not in server.model_names:
