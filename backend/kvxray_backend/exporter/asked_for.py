@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 _OPEN_METRICS: Final = "application/openmetrics-text"
+_VERSION: Final = "1.0.0"
 _TEXT: Final = ("text/plain", "text/*", "*/*")
 
 
@@ -29,7 +30,10 @@ def _weighed(header: str) -> Iterator[tuple[str, float]]:
     for entry in header[:2048].split(","):
         name, *parameters = (part.strip().lower() for part in entry.split(";"))
         weight = next((one[2:] for one in parameters if one.startswith("q=")), "1")
-        entries.append((_number(weight), name))
+        version = next((one[8:] for one in parameters if one.startswith("version=")), _VERSION)
+        # Of OpenMetrics only one version is told: whoever wants another one is better off with plain text.
+        if name != _OPEN_METRICS or version == _VERSION:
+            entries.append((_number(weight), name))
     yield from ((name, weight) for weight, name in sorted(entries))
 
 

@@ -102,7 +102,7 @@ class Exporter:
         if first.kind == "blocks" and first.source in backend.sources:
             live = backend.sources[first.source].live
             self._events[first.engine].add_blocks(samples, live, source_labels(first))
-            add_findings(samples, live.findings, source_labels(first))
+            add_findings(samples, live.open_findings.found, source_labels(first))
         elif engine is not None:
             with engine.lock:
                 self._add_observed(samples, engine, views)

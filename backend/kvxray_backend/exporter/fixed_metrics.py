@@ -34,7 +34,14 @@ OF_EVENTS: Final = (
     _gauge("kvxray_block_size_tokens", "tokens", EVENTS, "Tokens a block."),
     _gauge("kvxray_block_size_bytes", "bytes", EVENTS, "Bytes a block."),
     _counter("kvxray_events_total", "count", EVENTS, "Events by what happened, since the engine began.", "kind"),
-    _counter("kvxray_evictions_total", "blocks", EVENTS, "Cached blocks given up, since the engine began."),
+    _counter(
+        "kvxray_evictions_total",
+        "blocks",
+        EVENTS,
+        "Cached blocks given up, since the engine began, by why. unknown: as many as an engine that is older than this "
+        "label told before it was joined. None where an engine tells of hashes only, which does not say why.",
+        "cause",
+    ),
     _counter("kvxray_preemptions_total", "requests", EVENTS, "Times that a request had to give up its blocks."),
     _counter("kvxray_generated_tokens_total", "tokens", EVENTS, "Tokens generated."),
     _counter("kvxray_prefix_queried_tokens_total", "tokens", EVENTS, "Prompt tokens looked up in the prefix cache."),

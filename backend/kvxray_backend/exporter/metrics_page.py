@@ -16,7 +16,8 @@ Made from the table in `backend/kvxray_backend/exporter`; a test holds this page
 
 `GET /metrics`, below `KVXRAY_BASE_PATH` where that is set, tells everything that kvxray knows of every engine, and
 how it is itself: text of Prometheus (0.0.4), or OpenMetrics where that is asked for, compressed where that is taken.
-It is made at most once a second, for all who ask.
+It is made at most once a second, for all who ask. Whoever wants to know only whether it is there may ask with `HEAD`,
+as for everything else that is asked for with `GET`.
 
     scrape_configs:
       - job_name: kvxray

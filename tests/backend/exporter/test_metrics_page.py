@@ -12,6 +12,7 @@ import pytest
 from kvxray_backend.exporter import exporter, signal_samples
 from kvxray_backend.exporter import samples as samples_module
 from kvxray_backend.exporter.asked_for import takes_gzip, wants_open_metrics
+from kvxray_backend.exporter.event_samples import evictions_by_cause
 from kvxray_backend.exporter.exporter import Exporter
 from kvxray_backend.exporter.figure_metrics import FIGURE_METRICS
 from kvxray_backend.exporter.metrics import METRICS
@@ -22,8 +23,11 @@ from kvxray_backend.overview import Overview
 from kvxray_backend.overview_figures import NOT_TOLD
 from kvxray_backend.residency.desk import ResidencyDesk
 from kvxray_engine.server.prometheus_text import LabelText
-from kvxray_engine.stream.schema import Kind
+from kvxray_engine.stream.block_map import BlockMap
+from kvxray_engine.stream.schema import Cause, Kind
 
+from benchmarks.measuring.model_engine import ModelEngine
+from tests.backend.exporter.listening import listening
 from tests.backend.exporter.pages import samples
 from tests.backend.foreign.engine_rig import EngineRig
 from tests.backend.metrics.web import serving as serving_pages
@@ -90,10 +94,29 @@ def test_an_engine_of_blocks_is_told_as_the_overview_shows_it(tmp_path):
     assert of(found, "kvxray_figure_info", metric="kvxray_used_ratio", certainty=sure) == 1
     assert live.block_map is not None
     assert of(found, "kvxray_prefix_queried_tokens_total") == live.block_map.queried_tokens > 0
-    evicted = int(live.block_map.kind_totals[Kind.BlockEvicted])
-    assert of(found, "kvxray_events_total", kind="BlockEvicted") == of(found, "kvxray_evictions_total") == evicted > 0
+    evicted = {dict(labels)["cause"]: value for labels, value in found["kvxray_evictions_total"].items()}
+    assert evicted == {
+        "allocation": of(found, "kvxray_events_total", kind="BlockEvicted"),
+        "explicit": 0,
+        "capacity": 0,
+    }
+    assert evicted["allocation"] == told["figures"]["blocks_evicted"]["value"] > 0
     assert of(found, "kvxray_storage_up") == 1
     assert of(found, "process_resident_memory_bytes") > 1e6
+
+
+def test_evictions_by_cause_are_all_there_were_and_what_is_not_known_is_said_to_be_so():
+    engine = ModelEngine(160, rows=96, seed=3, seldom=1.0)
+    fold = BlockMap(engine.descriptor())
+    for _ in range(60):
+        fold.apply(engine.step())
+    told = evictions_by_cause(fold)
+    assert list(told) == ["allocation", "explicit", "capacity"]
+    assert min(told.values()) > 0
+    assert sum(told.values()) == fold.kind_totals[Kind.BlockEvicted]
+    fold.kind_totals[Kind.BlockEvicted] += 7
+    fold.eviction_totals[Cause.release] += 3
+    assert evictions_by_cause(fold) == told | {"other": 3, "unknown": 4}
 
 
 def test_an_engine_known_by_its_metrics_tells_its_signals_once(tmp_path):
@@ -201,6 +224,9 @@ def test_it_is_written_as_whoever_scrapes_asks_for_it(tmp_path):
         (OPEN, True),
         ("application/openmetrics-text;q=0.4,text/plain;q=0.5", False),
         ("application/openmetrics-text;q=nonsense", False),
+        ("application/openmetrics-text", True),
+        ("application/openmetrics-text;version=0.0.1", False),
+        ("application/openmetrics-text;version=2.0.0;q=0.9,application/openmetrics-text;version=1.0.0;q=0.3", True),
     ],
 )
 def test_open_metrics_is_for_those_who_prefer_it(accept, wanted):
@@ -212,6 +238,18 @@ def test_open_metrics_is_for_those_who_prefer_it(accept, wanted):
 )
 def test_it_is_compressed_for_those_who_take_it(encodings, taken):
     assert takes_gzip(encodings) is taken
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/", "/api/health"])
+def test_a_monitor_may_ask_for_the_head_alone(path, tmp_path):
+    with listening(tmp_path) as kvxray:
+        whole, head = kvxray.http.get(path), kvxray.http.head(path)
+        refused = kvxray.http.post(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert whole.content
+    assert head.headers["content-type"] == whole.headers["content-type"]
+    assert int(head.headers["content-length"]) > 0
+    assert refused.status_code == 405
 
 
 def test_beyond_loopback_it_needs_the_token_which_prometheus_can_send(tmp_path):
