@@ -9,10 +9,8 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Literal
 
-from kvxray_engine.stream import residency_snapshot
 from kvxray_engine.stream.codec import Message
 from kvxray_engine.stream.columns import U4
 from kvxray_engine.stream.joining import EVENTS_OF_BATCH
@@ -40,47 +38,31 @@ from kvxray_backend.sources.foreign.batch_steps import (
     Step,
 )
 from kvxray_backend.sources.foreign.caps import BadBatch
+from kvxray_backend.sources.foreign.epoch_recording import EpochRecording
 from kvxray_backend.sources.foreign.folded_together import FoldedTogether
 from kvxray_backend.sources.foreign.interning import EpochIsFull, Interned, Interning
 from kvxray_backend.sources.foreign.late_clear import without_late_clears
 from kvxray_backend.sources.foreign.media import tier_of
+from kvxray_backend.sources.foreign.open_gaps import OpenGaps
 from kvxray_backend.sources.foreign.ordered_stream import Delivery
 from kvxray_backend.sources.foreign.own_numbers import OwnNumbers
 from kvxray_backend.sources.foreign.placed_removals import names_no_medium, with_media
-from kvxray_backend.sources.foreign.stream_records import (
-    EpochBegan,
-    Kept,
-    Mended,
-    Missing,
-    StateBefore,
-    StreamRecord,
-)
+from kvxray_backend.sources.foreign.silence import Silence
+from kvxray_backend.sources.foreign.stream_records import EpochBegan, Missing, StreamRecord
 from kvxray_backend.sources.foreign.told import Batch, Cleared, Stored
 from kvxray_backend.sources.privacy import NameFilter
 
 Confidence = Literal["exact", "degraded", "stale"]
 MAX_MISSING_PARENTS: Final = 100_000
 MAX_ODDITIES: Final = 256
-MAX_GAPS: Final = 1_000
 LOST_ON_THE_WAY: Final = "the batches never arrived"
 BEFORE_JOINING: Final = "kvxray was not following, and nobody could tell them again"
 CANNOT_BE_TOLD: Final = "the batch is none that can be followed"
 
 
-@dataclass(slots=True)
-class _OpenGap:
-    """`left`: how many of its batches are still missing."""
-
-    first: int
-    last: int
-    left: int
-    id: str
-
-
 class FollowedSource:
-    """`fold`, `readmissions`: of the present epoch. `oddities`: what was not understood, by name. `last_heard_ns`: when
-    a batch came last, None before the first. Invariant: what `missing_parents` holds was told as a finding in this
-    epoch.
+    """`fold`, `readmissions`: of the present epoch. `oddities`: what was not understood, by name. Invariant: what
+    `missing_parents` holds was told as a finding in this epoch.
     """
 
     def __init__(
@@ -106,32 +88,29 @@ class FollowedSource:
         self.num_blocks = num_blocks
         self.findings = FindingsList()
         self.oddities: Counter[str] = Counter()
-        self.last_heard_ns: int | None = None
         self._names = names
         self._by_tokens = by_tokens
         self._semantics: StoreSemantics = store_semantics
-        self._keeps = record is not None
-        self._is_recorded = not self._keeps
-        self._has_skipped = False
-        self._record = record or _ignore
-        self._is_stored = is_stored
+        self._recording = EpochRecording(record, is_stored)
         self._numbers = OwnNumbers()
         self._seq = 0
-        self._stale_id = ""
-        self._silent_s = 0.0
-        self._idle_ns = 0
+        self._silence = Silence(self.findings)
         self._now_ns = 0  # as last told: time goes on where nothing comes
-        self._has_missed = False
-        self._gaps: list[_OpenGap] = []
+        self._gaps = OpenGaps()
         self._waiting = FoldedTogether()
         self._begin_epoch(known=True)
 
     @property
     def confidence(self) -> Confidence:
         """Of all that is said of what is cached now."""
-        if self._stale_id:
+        if self._silence.is_stale:
             return "stale"
         return "exact" if self.fold.known else "degraded"
+
+    @property
+    def last_heard_ns(self) -> int | None:
+        """When a batch came last, None before the first."""
+        return self._silence.last_heard_ns
 
     @property
     def is_first_epoch(self) -> bool:
@@ -142,7 +121,7 @@ class FollowedSource:
         """What came, in order; plain batches in a row are folded together."""
         for step in steps:
             if isinstance(step, Apply):
-                self._hear(step.batch.heard.received_ns)
+                self._silence.hear(step.batch.heard.received_ns)
                 self._apply(step.seq, step.batch, is_late=step.is_late)
             else:
                 self._fold_waiting()
@@ -154,7 +133,8 @@ class FollowedSource:
             case GapOpened():
                 self._open_gap(step)
             case GapRepaired(first, last):
-                self._repair(first, last)
+                for finding_id in self._gaps.repair(first, last):
+                    self.findings.end(finding_id, self.place.t_ns)
             case Restarted():
                 self.findings.end_all(self.place.t_ns)
                 self._begin_epoch(known=True)
@@ -169,29 +149,13 @@ class FollowedSource:
             case JoinedMidstream(seq):
                 self.fold.note_gap()
                 self._numbers.begin_at(seq)
-                self._record(Missing(0, seq - 1, BEFORE_JOINING))
+                self._recording.record(Missing(0, seq - 1, BEFORE_JOINING))
                 self.findings.note(found.joined_midstream_finding(self.place, step))
 
     def advance(self, now_ns: int, *, work: found.Work | None = None) -> None:
-        """Notices silence. work: what metrics show; None: not known. While the engine is known to be idle, and for a
-        while after that, it has nothing to tell; but where it worked for long without a word, it stays stale.
-        """
+        """Notices silence. work: what metrics show; None: not known."""
         self._now_ns = max(now_ns, self._now_ns)
-        since_ns = self.last_heard_ns
-        if since_ns is None:
-            return
-        if work == "idle":
-            self._idle_ns = max(now_ns, self._idle_ns)
-            if not self._has_missed:
-                self._end_stale(now_ns)
-            return
-        silent_since_ns = since_ns if work == "sleeps" else max(since_ns, self._idle_ns)
-        if now_ns - silent_since_ns < found.STALE_AFTER_S * 1e9:
-            return
-        finding = found.stale_stream_finding(self.place, since_ns, now_ns, work=work)
-        self._stale_id, self._silent_s = finding.id, (now_ns - since_ns) / 1e9
-        self._has_missed |= work == "works"
-        self.findings.note(finding)
+        self._silence.advance(now_ns, self.place, work)
 
     def state_findings(self) -> list[Finding]:
         """What is wrong with what is cached now; costs a pass over all of it."""
@@ -215,19 +179,7 @@ class FollowedSource:
         self.fold.check_integrity()
         self.readmissions.check_integrity()
         self.findings.check_integrity()
-        assert all(0 < gap.left <= gap.last - gap.first + 1 for gap in self._gaps), "a gap without missing batches"
-
-    def _hear(self, received_ns: int) -> None:
-        before, self.last_heard_ns = self.last_heard_ns, max(received_ns, self.last_heard_ns or 0)
-        silent_s = 0.0 if before is None else (received_ns - before) / 1e9
-        self._silent_s = silent_s if silent_s >= found.STALE_AFTER_S else 0.0
-        self._idle_ns, self._has_missed = 0, False
-        self._end_stale(received_ns)
-
-    def _end_stale(self, t_ns: int) -> None:
-        if self._stale_id:
-            self.findings.end(self._stale_id, t_ns)
-            self._stale_id = ""
+        self._gaps.check_integrity()
 
     def _apply(self, seq: int, delivery: Delivery, *, is_late: bool) -> None:
         batch = delivery.batch
@@ -255,28 +207,18 @@ class FollowedSource:
                 self._by_tokens.note(event.token_digests, event.hashes)
         if not is_plain:
             self._fold_waiting()
-        if is_reset and (is_late or (self._silent_s and found.begins_with_a_reset(batch.events))):
-            self.findings.note(found.late_reset_finding(self.place, self._silent_s, is_behind=is_late))
+        if is_reset and (is_late or (self._silence.silent_s and found.begins_with_a_reset(batch.events))):
+            self.findings.note(found.late_reset_finding(self.place, self._silence.silent_s, is_behind=is_late))
 
     def _keep(self, message: Message, *, is_late: bool) -> None:
         """Records it and has it folded soon; before the first of an epoch the state, which no message tells."""
-        header = message.header
-        if not self._is_recorded and not (self._is_stored is not None and self._is_stored(message)):
+        if self._recording.lacks_state(message):
             self._fold_waiting()
-            self._is_recorded = True
-            seq, wire_seq = (header.seq0, header.wire_seq) if self._has_skipped else (0, 0)
-            names = dict(self.fold.names.names)
-            state = residency_snapshot.dump(self.fold)
-            self._record(StateBefore(state, names, seq, wire_seq, self.fold.t_ns or header.t0_wall_ns))
+            self._recording.tell_state(self.fold, message.header)
         if not self._waiting.has_room(message):
             self._fold_waiting()
         self._waiting.add(message)
-        if self._is_recorded:
-            self._record(Kept(message, is_late))
-        else:
-            self._has_skipped = True
-        if is_late:
-            self._record(Mended(header.wire_seq, header.wire_seq))
+        self._recording.keep(message, is_late=is_late)
 
     def _fold_waiting(self) -> None:
         is_told = bool(len(self._waiting))
@@ -293,7 +235,7 @@ class FollowedSource:
             self._fold_waiting()
             self.fold.note_gap()
             if not is_late:  # else it lies in a hole, and stays missing
-                self._record(Missing(seq, seq, CANNOT_BE_TOLD))
+                self._recording.record(Missing(seq, seq, CANNOT_BE_TOLD))
             finding = found.unknown_or_partial_event_finding(self.place, batch.oddities, f"Left out: {error}")
             assert finding is not None, "there is a reason"
             self.findings.note(finding)
@@ -329,16 +271,8 @@ class FollowedSource:
         self.fold.note_gap()
         finding = found.seq_gap_finding(self.place, gap)
         self.findings.note(finding)
-        self._record(Missing(*self._numbers.skip(gap.first, gap.last), LOST_ON_THE_WAY))
-        self._gaps.append(_OpenGap(gap.first, gap.last, gap.last - gap.first + 1, finding.id))
-        del self._gaps[:-MAX_GAPS]
-
-    def _repair(self, first: int, last: int) -> None:
-        for gap in self._gaps:
-            gap.left -= max(0, min(last, gap.last) - max(first, gap.first) + 1)
-            if gap.left <= 0:
-                self.findings.end(gap.id, self.place.t_ns)
-        self._gaps = [gap for gap in self._gaps if gap.left > 0]
+        self._recording.record(Missing(*self._numbers.skip(gap.first, gap.last), LOST_ON_THE_WAY))
+        self._gaps.open(gap.first, gap.last, finding.id)
 
     def _begin_epoch(self, *, known: bool) -> None:
         self.epoch += 1
@@ -350,18 +284,12 @@ class FollowedSource:
         self.fold.returns = ReturnBook()
         self.readmissions = Readmissions()
         self._missing_parents: set[int] = set()
-        self._gaps = []
-        self._is_recorded = not self._keeps
-        self._has_skipped = False
-        self._record(EpochBegan(self.epoch, incarnation, self._interning.descriptor))
+        self._gaps.clear()
+        self._recording.begin(EpochBegan(self.epoch, incarnation, self._interning.descriptor))
 
     def _are_gone(self, ordinals: U4) -> Bools:
         self._fold_waiting()
         return self.fold.are_gone(ordinals)
-
-
-def _ignore(_: StreamRecord) -> None:
-    return
 
 
 def _without_second_names(faults: list[ResidencyFault]) -> list[ResidencyFault]:
