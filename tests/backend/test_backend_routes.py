@@ -3,46 +3,24 @@
 from __future__ import annotations
 
 import gzip
-import http.server
-import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 import zstandard
 from fastapi.testclient import TestClient
 from kvxray_backend import block_details, block_sharers
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.stored_findings import row_of
-from kvxray_engine.errors import UserError
 from kvxray_engine.stream.pool_dump import PoolDump
 from kvxray_storage import history
-from kvxray_storage.event_log import EventLog
 
 from tests.backend.served import backend_of, caught_up, serving, source_of, until
 from tests.backend.small_engine import SmallEngine
 from tests.backend.told import SECOND
 from tests.backend.viewer import Picture, read_frame
-
-DATA_ROUTES = (
-    "state",
-    "state/blocks",
-    "state/details",
-    "state/order",
-    "blocks/1",
-    "blocks/1/chain",
-    "prefixes/00ff",
-    "requests",
-    "requests/x",
-    "requests/x/text",
-    "events",
-    "findings",
-)
 
 
 @pytest.fixture
@@ -55,59 +33,6 @@ def engine() -> Iterator[SmallEngine]:
 def client(engine: SmallEngine, tmp_path: Path) -> Iterator[TestClient]:
     with serving(tmp_path, source_of(engine)) as client:
         yield client
-
-
-def test_health_says_how_the_backend_is(client: TestClient, engine: SmallEngine) -> None:
-    engine.work(10)
-    caught_up(client, engine)
-    until(lambda: client.get("/api/health").json()["database"]["stored_events"] == engine.recorder.next_seq)
-    told = client.get("/api/health").json()
-    assert (told["status"], told["sources"], told["viewers"]) == ("ok", 1, 0)
-    assert told["database"]["url_scheme"] == "sqlite"
-    assert told["database"]["failed"] is None
-    assert told["uptime_s"] > 0
-
-
-def test_health_is_degraded_while_the_database_refuses(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    sentence = "The disk is full; make room and kvxray goes on."
-    monkeypatch.setattr(EventLog, "failed", property(lambda _: sentence))
-    told = client.get("/api/health").json()
-    assert (told["status"], told["database"]["failed"]) == ("degraded", sentence)
-
-
-def test_a_database_file_that_is_removed_is_said(
-    client: TestClient, engine: SmallEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kvxray_storage.file_watch.LOOK_EVERY_S", 0.0)
-    engine.work(3)
-    caught_up(client, engine)
-    (tmp_path / "kvxray.db").unlink()
-    engine.work(3)
-    until(lambda: client.get("/api/health").json()["status"] == "degraded")
-    assert "was removed while kvxray was running" in client.get("/api/health").json()["database"]["failed"]
-    backend_of(client).log.close(0.1)
-
-
-def test_a_database_that_cannot_be_read_is_one_sentence(client: TestClient, tmp_path: Path) -> None:
-    database = backend_of(client).database
-    with database.writing() as connection:
-        connection.exec_driver_sql("ALTER TABLE chunk RENAME TO elsewhere")
-        connection.exec_driver_sql("ALTER TABLE finding RENAME TO elsewhere_too")
-    answer = client.get("/api/findings")
-    assert answer.status_code == 503
-    assert answer.json() == {"error": "The event log cannot be read just now; /api/health tells how it is."}
-    with database.writing() as connection:
-        connection.exec_driver_sql("ALTER TABLE elsewhere RENAME TO chunk")
-        connection.exec_driver_sql("ALTER TABLE elsewhere_too RENAME TO finding")
-
-
-def test_stopping_the_app_leaves_no_thread(engine: SmallEngine, tmp_path: Path) -> None:
-    before = {thread.name for thread in threading.enumerate()}
-    with serving(tmp_path, source_of(engine)) as client:
-        engine.work(3)
-        caught_up(client, engine)
-    left = {thread.name for thread in threading.enumerate() if "kvxray" in thread.name} - before
-    assert left == set()
 
 
 def test_sources_say_how_they_are_followed(client: TestClient, engine: SmallEngine) -> None:
@@ -350,63 +275,6 @@ def test_findings_name_a_leak_and_the_block_says_so(tmp_path: Path) -> None:
         assert client.get("/api/findings?state=ended").json()["findings"] == []
 
 
-def test_history_survives_a_restart_of_the_backend(tmp_path: Path) -> None:
-    with SmallEngine() as engine:
-        with serving(tmp_path, source_of(engine)) as client:
-            engine.work(20)
-            caught_up(client, engine)
-            before = client.get("/api/events?from=1.0&limit=1000").json()
-        with serving(tmp_path, source_of(engine)) as client:
-            caught_up(client, engine)
-            assert client.get("/api/events?from=1.0&limit=1000").json() == before
-            assert client.get("/api/sources").json()["sources"][0]["epoch"] == 1
-        address = source_of(engine)
-    with serving(tmp_path, address) as client:
-        (source,) = client.get("/api/sources").json()["sources"]
-        assert (source["state"], source["epoch"]) == ("waiting", None)
-        assert [epoch["epoch"] for epoch in source["epochs"]] == [1]
-        assert client.get("/api/events?from=1.0&limit=1000").json() == before
-        assert client.get("/api/events?limit=5").json()["events"] == before["events"][-5:]
-
-
-def test_an_engine_that_comes_back_at_its_address_is_a_new_epoch(tmp_path: Path) -> None:
-    with SmallEngine() as engine:
-        address = source_of(engine)
-        with serving(tmp_path, address) as client:
-            engine.work(20)
-            caught_up(client, engine)
-            engine.publisher.close()
-            with SmallEngine(events=address["events"], replay=address["replay"], seed=9) as successor:
-                successor.work(20)
-                until(lambda: backend_of(client).sources["engine"].live.epoch == 2)
-                caught_up(client, successor)
-                (source,) = client.get("/api/sources").json()["sources"]
-                assert [epoch["epoch"] for epoch in source["epochs"]] == [1, 2]
-                assert source["epochs"][0]["ended_at"] is not None
-                until(lambda: "restart" in kinds_of(client.get("/api/findings").json()["findings"]))
-                assert client.get("/api/events?from=1.0&limit=5").json()["events"][0]["seq"] == "1.0"
-                assert client.get("/api/events?limit=5").json()["next"] == f"2.{successor.recorder.next_seq}"
-
-
-def kinds_of(findings: list[dict]) -> set[str]:
-    return {finding["kind"] for finding in findings}
-
-
-@pytest.mark.parametrize("route", DATA_ROUTES)
-def test_a_source_that_does_not_exist(client: TestClient, route: str) -> None:
-    answer = client.get(f"/api/{route}", params={"source": "nope"})
-    assert answer.status_code == 404
-    assert answer.json() == {"error": "There is no source 'nope'; /api/sources lists them."}
-
-
-@pytest.mark.parametrize("route", DATA_ROUTES)
-@pytest.mark.parametrize("at", ["yesterday", "1.", "-1.2", "1.2.3", "2026-13-01T00:00:00Z", "1" * 30 + ".1", ""])
-def test_what_is_no_moment_is_refused(client: TestClient, route: str, at: str) -> None:
-    answer = client.get(f"/api/{route}", params={"at": at})
-    assert answer.status_code == 400
-    assert answer.json()["error"].startswith("Write the moment as live, EPOCH.SEQ or an ISO-8601 time, not ")
-
-
 @pytest.mark.parametrize(
     "route",
     [
@@ -450,56 +318,6 @@ def test_sharers_are_searched_only_for_who_asks(
     assert client.get("/api/state/details?sharers=1").status_code == 200
     assert client.get("/api/state/details").status_code == 200
     assert len(searched) == 1
-
-
-def test_texts_are_told_of_the_present_only(client: TestClient) -> None:
-    answer = client.get("/api/requests/x/text", params={"at": "1.20"})
-    assert answer.status_code == 400
-    assert answer.json() == {"error": "Ask for the text with at=live: what requests generate is not stored."}
-
-
-@pytest.mark.parametrize(
-    "route", ["state", "state/blocks", "state/details", "state/order", "blocks/1", "requests", "requests/x"]
-)
-def test_before_the_source_was_joined(tmp_path: Path, route: str) -> None:
-    nobody = {"name": "engine", "events": f"ipc://{tmp_path}/e", "replay": f"ipc://{tmp_path}/r"}
-    with serving(tmp_path, nobody) as client:
-        answer = client.get(f"/api/{route}")
-        assert answer.status_code == 503
-        assert answer.json() == {"error": "The source engine has not been joined yet; try again in a moment."}
-
-
-def test_without_any_source(tmp_path: Path) -> None:
-    with serving(tmp_path) as client:
-        assert client.get("/api/sources").json() == {"sources": []}
-        assert client.get("/api/health").json()["status"] == "ok"
-        assert client.get("/api/state").json()["error"].startswith("No source is configured")
-
-
-@pytest.mark.parametrize(
-    ("route", "status"),
-    [
-        ("requests?limit=0", 422),
-        ("requests?limit=1001", 422),
-        ("requests?status=resting", 400),
-        ("events?limit=1001", 422),
-        ("events?from=abc", 400),
-        ("events?from=1.-2", 400),
-        ("findings?state=maybe", 422),
-        ("blocks/abc", 422),
-        ("requests/nobody", 404),
-        ("requests/nobody/text", 404),
-    ],
-)
-def test_what_cannot_be_answered_is_one_sentence(
-    client: TestClient, engine: SmallEngine, route: str, status: int
-) -> None:
-    engine.work(2)
-    caught_up(client, engine)
-    answer = client.get(f"/api/{route}")
-    assert answer.status_code == status
-    assert set(answer.json()) == {"error"}
-    assert answer.json()["error"].endswith(".")
 
 
 @pytest.mark.parametrize("request_id", ["..", ".", "a/../b", "two\nlines", "turn/text", "turn/history", "%2e%2e", "-"])
@@ -561,72 +379,6 @@ def told_finding(at: int, kind: str = "leak") -> Finding:
     )  # fmt: skip
 
 
-METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "BREW")
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("path", ["/api", "/api/nope", "/api/", "/api/state/nope/deeper", "/api/_stcore/health"])
-def test_unknown_routes_of_the_api_answer_json(client: TestClient, method: str, path: str) -> None:
-    answer = client.request(method, path)
-    assert answer.status_code == 404
-    assert answer.headers["content-type"] == "application/json"
-    assert set(answer.json()) == {"error"}
-
-
-@pytest.mark.parametrize("method", METHODS[1:])
-@pytest.mark.parametrize("path", ["/api/health", "/api/requests/a/b", "/api/openapi.json", "/api/docs"])
-def test_routes_of_the_api_say_that_they_are_asked_with_get(client: TestClient, method: str, path: str) -> None:
-    answer = client.request(method, path)
-    assert answer.status_code == 405
-    assert answer.headers["allow"] == "GET, HEAD"
-    assert answer.json() == {"error": f"Ask for {path} with GET."}
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "allowed", "sentence"),
-    [
-        ("PUT", "/api/engines", "GET, HEAD, POST", "Ask for /api/engines with GET or POST."),
-        ("PATCH", "/api/engines/east", "DELETE", "Ask for /api/engines/east with DELETE."),
-        ("HEAD", "/api/engines/east", "DELETE", None),
-    ],
-)
-def test_a_path_says_all_that_it_is_asked_with(
-    client: TestClient, method: str, path: str, allowed: str, sentence: str | None
-) -> None:
-    answer = client.request(method, path)
-    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
-    assert sentence is None or answer.json() == {"error": sentence}
-
-
-def test_head_is_what_get_is(client: TestClient) -> None:
-    answer = client.head("/api/health")
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
-    assert client.head("/api/nope").status_code == 404
-
-
-def test_the_id_of_a_request_has_a_length(engine: SmallEngine, tmp_path: Path) -> None:
-    with engine_api(404, b"{}") as (url, asked), serving(tmp_path, source_of(engine, api=url)) as client:
-        for tail in ("", "/text"):
-            answer = client.get(f"/api/requests/{'x' * 513}{tail}")
-            assert answer.status_code == 422
-            assert answer.json() == {"error": "Mend request_id: string should have at most 512 characters."}
-        assert client.get(f"/api/requests/{'%F0%9F%A6%8A' * 512}/text").status_code == 404
-        assert len(asked) == 1
-
-
-def test_an_id_that_no_address_can_hold_is_one_sentence(
-    engine: SmallEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise httpx2.InvalidURL("URL too long")
-
-    monkeypatch.setattr(httpx2.AsyncClient, "stream", refuse)
-    with serving(tmp_path, source_of(engine, api="http://127.0.0.1:9")) as client:
-        answer = client.get("/api/requests/r/text")
-        assert answer.status_code == 404
-        assert answer.json() == {"error": "The engine cannot be asked for a request named 'r'."}
-
-
 def test_the_api_describes_itself_and_its_page_loads_nothing(client: TestClient) -> None:
     description = client.get("/api/openapi.json").json()
     page = client.get("/api/docs")
@@ -642,73 +394,6 @@ def test_the_api_describes_itself_and_its_page_loads_nothing(client: TestClient)
                 assert "$ref" in about or about.get("description"), f"{name}.{field}"
     for loading in ("<script", "<link", "src=", "http://", "https://", "@import", "url("):
         assert loading not in page.text
-
-
-@contextmanager
-def engine_api(status: int, body: bytes) -> Iterator[tuple[str, list[str]]]:
-    """The HTTP API of an engine that answers everything with this; tells the paths asked for."""
-    asked: list[str] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(status)
-            if status == 302:
-                self.send_header("location", "http://127.0.0.1:9/")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None: ...
-
-    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def test_the_text_of_a_request_comes_from_its_engine(engine: SmallEngine, tmp_path: Path) -> None:
-    told = json.dumps({"request_id": "agent-07/3", "text": "Hello", "finished": False}).encode()
-    with engine_api(200, told) as (url, asked), serving(tmp_path, source_of(engine, api=url)) as client:
-        answer = client.get("/api/requests/agent-07%2F3/text")
-        assert answer.json() == {"request_id": "agent-07/3", "text": "Hello", "finished": False}
-        assert asked == ["/requests/agent-07%2F3/text"]
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "answer"),
-    [
-        (404, b"{}", 404),
-        (500, b"", 503),
-        (302, b"", 503),
-        (200, b"not json", 503),
-        (200, b'{"finished": true}', 503),
-        (200, b'{"text": "' + b"x" * (1 << 20) + b'"}', 503),
-    ],
-)
-def test_an_engine_that_answers_badly_is_one_sentence(
-    engine: SmallEngine, tmp_path: Path, status: int, body: bytes, answer: int
-) -> None:
-    with engine_api(status, body) as (url, _), serving(tmp_path, source_of(engine, api=url)) as client:
-        told = client.get("/api/requests/r/text")
-        assert told.status_code == answer
-        assert set(told.json()) == {"error"}
-
-
-def test_an_engine_whose_api_is_gone_is_one_sentence(engine: SmallEngine, tmp_path: Path) -> None:
-    with serving(tmp_path, source_of(engine, api="http://127.0.0.1:9")) as client:
-        told = client.get("/api/requests/r/text")
-        assert (told.status_code, told.json()) == (503, {"error": "The engine's API does not answer."})
-
-
-def test_what_keeps_the_backend_from_starting_is_said_before_the_server_runs(tmp_path: Path) -> None:
-    (tmp_path / "kvxray.db").write_bytes(b"this is no database" * 100)
-    with pytest.raises(UserError), serving(tmp_path):
-        pass
 
 
 def test_components_are_served_and_python_is_not(client: TestClient) -> None:
