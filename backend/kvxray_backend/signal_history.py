@@ -19,7 +19,9 @@ from typing import Final
 
 import sqlalchemy as sa
 from kvxray_storage.database import Database
+from kvxray_storage.epoch_folds import REFUSALS
 from kvxray_storage.event_log import EventLog
+from kvxray_storage.refusals import once, why_not_written
 from kvxray_storage.signal_minutes import (
     MINUTE_S,
     SignalMinute,
@@ -135,8 +137,13 @@ class SignalHistory:
             try:
                 self._writing[1].result(CLOSE_WAIT_S)
             except Exception as error:
-                logger.warning("what metrics told last could not be stored: %s", error or type(error).__name__)
+                logger.warning("what metrics told last could not be stored: %s", self._why_not(error))
                 return
+
+    def _why_not(self, error: Exception) -> str:
+        if isinstance(error, REFUSALS):
+            return once(why_not_written(self._database.place, error))
+        return str(error) or type(error).__name__
 
     def _begin_anew(self, name: str, engine: _Engine, at_s: float) -> None:
         """The clock was set back, and the engine is read anew: what lies ahead of it is no past."""

@@ -19,10 +19,9 @@ from kvxray_storage.database import Database
 from kvxray_storage.epoch_folds import REFUSALS, EpochFolds, with_names
 from kvxray_storage.epoch_progress import Progress
 from kvxray_storage.errands import Errands
-from kvxray_storage.file_watch import FileGone
 from kvxray_storage.packing import Packer
 from kvxray_storage.records import EpochKey, Gap, Keyframe, OpenedEpoch, Repair
-from kvxray_storage.refusals import why_gone, why_not_written
+from kvxray_storage.refusals import why_not_written
 from kvxray_storage.room import NoRoom, Room
 from kvxray_storage.set_aside import Apart, Unwritable, blaming_entries, gap_of
 from kvxray_storage.state_kinds import read_descriptor
@@ -304,7 +303,7 @@ class LogWriter(threading.Thread):
 
     def _wait_to_retry(self, error: Exception, pause: float) -> bool:
         place = self._database.place
-        sentence = why_gone(place) if isinstance(error, FileGone) else why_not_written(place, error)
+        sentence = why_not_written(place, error)
         with self.changed:
             if self.failed is None:
                 logger.warning("the database refuses writes: %s", str(error) or sentence)

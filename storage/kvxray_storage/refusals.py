@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from kvxray_storage.file_watch import FileGone
+
 _REASONS: Final = (
     ("disk is full", "the disk is full; free some space"),
     ("no space left", "the disk is full; free some space"),
@@ -43,6 +45,8 @@ def why_not_written(place: str, error: Exception) -> str:
     """For a database that stopped taking writes; kvxray keeps trying by itself."""
     if isinstance(error, WritesRefused):
         return str(error)
+    if isinstance(error, FileGone):
+        return why_gone(place)
     return f"The database at {place} takes no writes: {_reason(error)}{_GOES_ON}."
 
 

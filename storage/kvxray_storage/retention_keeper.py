@@ -16,9 +16,11 @@ import sqlalchemy as sa
 
 from kvxray_storage import models, pruning
 from kvxray_storage.database import Database
+from kvxray_storage.epoch_folds import REFUSALS
 from kvxray_storage.errands import NoWriter, Write
 from kvxray_storage.event_log import EventLog
 from kvxray_storage.pruner import Pruner
+from kvxray_storage.refusals import why_not_written
 from kvxray_storage.retention import Limits, to_free
 from kvxray_storage.retention_plan import Plan, make_plan
 from kvxray_storage.room import Asked
@@ -96,8 +98,10 @@ class RetentionKeeper(threading.Thread):
         try:
             self.look()
             return LONGEST_WAIT_S
-        except (NoWriter, sa.exc.SQLAlchemyError) as error:
+        except NoWriter as error:
             logger.info("retention waits for the database: %s", error or "the log is closed")
+        except REFUSALS as error:
+            logger.info("retention waits: %s", why_not_written(self._database.place, error))
         except Exception:
             logger.exception("retention stumbled and tries again later")
         self._log.room.answer(asked, nothing_goes=True)

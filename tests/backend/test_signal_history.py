@@ -206,6 +206,19 @@ def test_a_log_that_is_closed_is_no_harm(opened):
     assert len(history.between("engine", T0_S, T0_S + 200)) > 20
 
 
+def test_what_is_lost_at_the_end_says_why_in_one_sentence(opened, monkeypatch, caplog):
+    monkeypatch.setattr("kvxray_storage.file_watch.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("kvxray_backend.signal_history.CLOSE_WAIT_S", 30)
+    database, log = opened
+    history = SignalHistory(database, log)
+    Fed(history).run(T0_S, T0_S + 70)
+    database.path.unlink()
+    history.close()
+    (said,) = [record.getMessage() for record in caplog.records if record.name == "kvxray_backend.signal_history"]
+    assert said.startswith("what metrics told last could not be stored: The database file ")
+    assert "was removed while kvxray was running" in said
+
+
 def test_a_histogram_is_told_by_quantiles_and_by_what_fell_into_which_bucket(history):
     watch = MetricsWatch("engine")
     for number in range(3):

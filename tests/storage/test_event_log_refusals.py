@@ -14,6 +14,8 @@ from kvxray_storage.event_log import EventLog
 from kvxray_storage.file_watch import LOOK_EVERY_S, FileWatch
 from kvxray_storage.records import Cursor
 from kvxray_storage.residency_travel import residency_at
+from kvxray_storage.retention import Limits
+from kvxray_storage.retention_keeper import Retention, RetentionKeeper
 from kvxray_storage.verify import verify
 from kvxray_storage.write_queue import message_bytes
 
@@ -209,6 +211,19 @@ def test_closing_while_the_file_is_gone_ends_in_time(sqlite_database, monkeypatc
     assert log.append(key, Teller().tell_step())
     assert not log.close(timeout_s=0.1)
     assert "was removed while kvxray was running" in log.failed
+
+
+def test_retention_of_a_file_that_is_gone_says_so_in_one_sentence(sqlite_database, monkeypatch, caplog):
+    monkeypatch.setattr("kvxray_storage.file_watch.LOOK_EVERY_S", 0.0)
+    caplog.set_level("INFO", "kvxray_storage.retention_keeper")
+    log = EventLog(sqlite_database)
+    keeper = RetentionKeeper(sqlite_database, log, Retention(Limits(max_age_s=1), {}))
+    sqlite_database.path.unlink()
+    keeper._look_or_say_why_not()
+    log.close(timeout_s=0.1)
+    (said,) = [record for record in caplog.records if record.name == "kvxray_storage.retention_keeper"]
+    assert said.exc_info is None
+    assert "was removed while kvxray was running" in said.getMessage()
 
 
 def test_while_all_is_well_the_file_is_looked_at_once_a_second(tmp_path):

@@ -13,9 +13,8 @@ from typing import Final
 import sqlalchemy as sa
 from kvxray_storage.alerts import store_alerts
 from kvxray_storage.event_log import EventLog
-from kvxray_storage.file_watch import FileGone
 from kvxray_storage.outbox import Notification, store_notifications
-from kvxray_storage.refusals import why_gone, why_not_written
+from kvxray_storage.refusals import why_not_written
 
 from kvxray_backend.alerts.alert import Alert
 from kvxray_backend.alerts.alert_rows import alert_row
@@ -66,10 +65,7 @@ class AlertKeeper:
     @property
     def trouble(self) -> str:
         """Why the last of them could not be stored, a sentence; empty: they could."""
-        error = self._refused
-        if error is None:
-            return ""
-        return why_gone(self._place) if isinstance(error, FileGone) else why_not_written(self._place, error)
+        return "" if self._refused is None else why_not_written(self._place, self._refused)
 
     def keep(self, alert: Alert, rows: Sequence[Notification]) -> Future[None]:
         """The future tells when it is durable, or why it could not be made so for now."""
