@@ -1,5 +1,4 @@
-"""What one source is right now: its folded blocks, how it is connected, what was found, and what changed since viewers
-last looked.
+"""What one source is right now: its folded blocks, how it is connected, what was found, and its frames for viewers.
 
 The source's thread writes, request handlers and the live feed read; all of it under `lock`, held for moments. Knows
 neither sockets nor the database.
@@ -10,46 +9,26 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Literal
 
-import numpy as np
 from kvxray_engine.stream.block_map import BlockMap, Fault
 from kvxray_engine.stream.codec import Message
 from kvxray_engine.stream.event_times import timing_of
 from kvxray_engine.stream.holder_ends import EngineTime
-from kvxray_engine.stream.schema import UNKNOWN_U4, Header, Totals
-from numpy.typing import NDArray
+from kvxray_engine.stream.schema import Header, Totals
 
 from kvxray_backend.analysis.block_lives import BlockLives
 from kvxray_backend.analysis.finding import Finding
 from kvxray_backend.analysis.leaks import Leak
 from kvxray_backend.analysis.open_findings import OpenFindings
 from kvxray_backend.engine_clock import EngineClock
-from kvxray_backend.frames import (
-    FLAG_HASHED,
-    FLAG_LEAKED,
-    FLAG_LEAKED_ONLY,
-    FLAG_NULL_BLOCK,
-    FrameHeader,
-    Picture,
-    encode_delta,
-    encode_snapshot,
-    fill_bytes,
-    ref_bytes,
-)
+from kvxray_backend.frames import encode_delta, encode_snapshot
+from kvxray_backend.live_picture import LivePicture
 from kvxray_backend.live_tail import LiveTail
 from kvxray_backend.moments import LIVE
 from kvxray_backend.windows import EventTotals, EventWindows
 
 Connection = Literal["waiting", "joining", "connected", "stale", "past"]
-
-U1 = NDArray[np.uint8]
-U4 = NDArray[np.uint32]
-
-MAX_DELTA_BLOCKS: Final = 1 << 18
-
-# A change that no event told moves `picture_seq` by this much; a power of two, so that sums stay exact.
-_UNTOLD: Final = 2.0**-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +56,10 @@ class Counters:
 
 
 class LiveState:
-    """Invariants: there is a `block_map` exactly when there is an `epoch`; `leaked`, `leaked_only` (1 = any, all of the
-    holders have ended) and the marks have one entry a block. `absence`: why there is no state and none will come.
-    `lives` is told what is folded; of a past moment it is read once somebody asks, who sets `has_looked_back`.
-    `looked_ns`: when findings were looked for last (wall; 0: not yet).
+    """Invariant: there is a `block_map` exactly when there is an `epoch`. `picture` shows it, and is read and written
+    under `lock` too. `absence`: why there is no state and none will come. `lives` is told what is folded; of a past
+    moment it is read once somebody asks, who sets `has_looked_back`. `looked_ns`: when findings were looked for last
+    (wall; 0: not yet).
     """
 
     def __init__(self, source: str, at: str = LIVE) -> None:
@@ -97,7 +76,6 @@ class LiveState:
         self.epochs: tuple[EpochSpan, ...] = ()
         self.open_findings = OpenFindings()
         self.leaks: tuple[Leak, ...] = ()
-        self._marked_leaks: tuple[Leak, ...] | None = None
         self.looked_ns = 0
         self.windows = EventWindows()
         self.lives: BlockLives | None = None
@@ -106,14 +84,11 @@ class LiveState:
         self.block_map: BlockMap | None = None
         self.epoch: int | None = None
         self.known_since_seq = 0
-        self.picture_seq = -1.0
+        self.picture = LivePicture()
         self.hash_bytes: Callable[[int], bytes | None] = self._folded_hash_bytes
         self._engine_clock = EngineClock()
         self._engine_step = 0
         self._totals: Totals | None = None
-        self.leaked: U1 = np.zeros(0, np.uint8)
-        self.leaked_only: U1 = np.zeros(0, np.uint8)
-        self._marked: U1 = np.zeros(0, np.uint8)
 
     # Writing: the source's thread.
 
@@ -130,13 +105,13 @@ class LiveState:
         with self.lock:
             self.epoch = epoch
             self.counters = Counters(gaps=known_gaps, bad_messages=self.counters.bad_messages)
-            self._forget_leaks()
+            self.leaks = ()
+            self.picture.begin()
             self.wire_seq = None
             self.windows.clear()
             self.tail.clear()
             self._engine_clock, self._engine_step = EngineClock(heard_ns), 0
             self._totals = None
-            self.picture_seq = -1.0
             self._take(block_map)
 
     def replace(self, block_map: BlockMap) -> None:
@@ -154,14 +129,11 @@ class LiveState:
                 self.lives = BlockLives(block_map)
             else:
                 self.lives.note(timed)
-            if block_map.num_blocks != len(self._marked):
-                self._resize()
-            self._marked[changed] = 1
+            self.picture.change(changed)
             self._engine_clock.tell_event(block_map.t_ns)
             self._note_header(message.header)
             self.counters.drops = block_map.lost
             self.windows.note(block_map.t_ns, EventTotals.of(block_map))
-            self._move_picture()
             return block_map.take_faults()
 
     def remember(self, messages: Sequence[Message]) -> None:
@@ -175,9 +147,9 @@ class LiveState:
         with self.lock:
             self._map().forget()
             self.lives = BlockLives(self._map())
-            self._forget_leaks()
-            self._marked[:] = 1
-            self._move_picture()
+            self.leaks = ()
+            self.picture.forget_leaks()
+            self.picture.change_all()
 
     def hear(self, header: Header) -> None:
         """A heartbeat: the engine lives, and what it says of itself."""
@@ -192,18 +164,7 @@ class LiveState:
         """What analysis has found to leak at present."""
         with self.lock:
             self.leaks = tuple(leaks)
-            if self.leaks is self._marked_leaks:
-                return
-            self._marked_leaks = self.leaks
-            leaked, leaked_only = np.zeros_like(self.leaked), np.zeros_like(self.leaked_only)
-            if self.leaks:
-                leaked[np.concatenate([leak.blocks for leak in self.leaks])] = 1
-                leaked_only[np.concatenate([leak.blocks_only for leak in self.leaks])] = 1
-            changed = np.flatnonzero((leaked != self.leaked) | (leaked_only != self.leaked_only))
-            if len(changed):
-                self.leaked, self.leaked_only = leaked, leaked_only
-                self._marked[changed] = 1
-                self._move_picture()
+            self.picture.mark_leaks(self.leaks)
 
     # Reading: anyone, holding `lock` for as long as the parts must belong together.
 
@@ -237,20 +198,24 @@ class LiveState:
         """The engine's own counts, as last told."""
         return self._totals
 
+    @property
+    def picture_seq(self) -> float:
+        """What frames of the picture as it is now end at."""
+        return self.picture.seq
+
     def snapshot_frame(self) -> tuple[float, bytes] | None:
         """`picture_seq` and the frame of every block; None before the source was joined."""
         with self.lock:
             if self.block_map is None:
                 return None
-            picture = self._picture(np.arange(self.block_map.num_blocks, dtype=np.uint32))
-            header = self._frame_header(self.picture_seq)
+            header, picture = self.picture.draw(self.epoch or 0, self.state_ns)
         return header.seq_to, encode_snapshot(header, picture)
 
     def start_watching(self) -> float:
         """Forgets what changed so far: deltas go on from the `picture_seq` returned."""
         with self.lock:
-            self._marked[:] = 0
-            return self.picture_seq
+            self.picture.forget_changes()
+            return self.picture.seq
 
     def delta_frame(self, epoch: int | None, seq_from: float) -> tuple[float, bytes] | None:
         """`picture_seq` and the frame of what changed since the last call; None when nothing did.
@@ -259,34 +224,20 @@ class LiveState:
         delta is empty and does not follow what they have, so that they get the snapshot.
         """
         with self.lock:
-            if self.block_map is None or (epoch == self.epoch and seq_from == self.picture_seq):
+            follows = epoch == self.epoch
+            if self.block_map is None or (follows and seq_from == self.picture.seq):
                 return None
-            # As truth values: numbers are searched fifteen times slower, thirty times a second under the lock.
-            ids = np.flatnonzero(self._marked.view(np.bool_)).astype(np.uint32)
-            self._marked[:] = 0
-            if epoch != self.epoch or len(ids) > MAX_DELTA_BLOCKS:
-                ids, seq_from = ids[:0], self.picture_seq
-            header = self._frame_header(seq_from)
-            picture = self._picture(ids)
-        return header.seq_to, encode_delta(header, ids, picture)
+            drawn = self.picture.draw_changes(self.epoch or 0, self.state_ns, seq_from, follows=follows)
+        return drawn[0].seq_to, encode_delta(*drawn)
 
     def delta_from(self, earlier: LiveState) -> bytes:
         """The frame of what differs between another moment and this one. Where they cannot be compared, it is empty and
         does not follow, so that viewers get the snapshot.
         """
         with earlier.lock, self.lock:
-            ids, seq_from = np.zeros(0, np.uint32), earlier.picture_seq
-            if earlier.epoch == self.epoch and earlier._map().num_blocks == self._map().num_blocks:
-                ids = self._differing(earlier)
-            if earlier.epoch != self.epoch or len(ids) > MAX_DELTA_BLOCKS:
-                ids, seq_from = ids[:0], self.picture_seq
-            header = self._frame_header(seq_from)
-            return encode_delta(header, ids, self._picture(ids))
-
-    def _differing(self, earlier: LiveState) -> U4:
-        everything = np.arange(self._map().num_blocks, dtype=np.uint32)
-        mine, theirs = self._picture(everything), earlier._picture(everything)
-        return np.flatnonzero(mine.differs_from(theirs)).astype(np.uint32)
+            follows = earlier.epoch == self.epoch
+            drawn = self.picture.draw_difference(self.epoch or 0, self.state_ns, earlier.picture, follows=follows)
+            return encode_delta(*drawn)
 
     def check_integrity(self) -> None:
         """Asserts the invariants, those of the parts included."""
@@ -296,10 +247,8 @@ class LiveState:
             self.tail.check_integrity()
             if self.block_map is not None:
                 self.block_map.check_integrity()
-                sizes = {len(self.leaked), len(self.leaked_only), len(self._marked)}
-                assert sizes == {self.block_map.num_blocks}, "marks do not fit the blocks"
-                assert (self.leaked_only <= self.leaked).all(), "a block held by the ended alone has no leaked hold"
-                assert self.seq in (None, int(self.picture_seq)), "the picture is not of the state"
+                self.picture.check_integrity()
+                assert self.seq in (None, int(self.picture.seq)), "the picture is not of the state"
 
     def _folded_hash_bytes(self, ordinal: int) -> bytes | None:
         return self._map().hash_bytes(ordinal)
@@ -319,49 +268,9 @@ class LiveState:
             self.windows.note(block_map.t_ns, EventTotals.of(block_map))
         elif self._engine_clock.now_ns:
             self.windows.hear(self._engine_clock.now_ns, EventTotals.of(block_map))
-        if len(self._marked) != block_map.num_blocks:
-            self._resize()
-        self._marked[:] = 1
-        self._move_picture()
-
-    def _forget_leaks(self) -> None:
-        self.leaks, self._marked_leaks = (), None
-        self.leaked, self.leaked_only = np.zeros_like(self.leaked), np.zeros_like(self.leaked_only)
-
-    def _resize(self) -> None:
-        self._marked_leaks = None
-        self.leaked = np.zeros(self._map().num_blocks, np.uint8)
-        self.leaked_only = np.zeros(self._map().num_blocks, np.uint8)
-        self._marked = np.ones(self._map().num_blocks, np.uint8)
+        self.picture.show(block_map)
 
     def _note_header(self, header: Header) -> None:
         self._engine_step = max(self._engine_step, header.step)
         if header.totals is not None:
             self._totals = header.totals
-
-    def _move_picture(self) -> None:
-        """Whatever changed, `picture_seq` grows: to the event folded, or by a little when no event told."""
-        self.picture_seq = max(float(self._map().next_seq - 1), self.picture_seq + _UNTOLD)
-
-    def _frame_header(self, seq_from: float) -> FrameHeader:
-        block_map, descriptor = self._map(), self._map().descriptor
-        return FrameHeader(
-            epoch=self.epoch or 0,
-            num_blocks=block_map.num_blocks,
-            seq_from=seq_from,
-            seq_to=self.picture_seq,
-            time_s=self.state_ns / 1e9,
-            null_block=descriptor.null_block,
-            block_size=descriptor.block_size,
-            usable=descriptor.usable_blocks,
-        )
-
-    def _picture(self, ids: U4) -> Picture:
-        block_map, descriptor = self._map(), self._map().descriptor
-        ref, ordinal = block_map.ref[ids], block_map.hash_ordinal[ids]
-        unknown = (ref == UNKNOWN_U4) | (ordinal == UNKNOWN_U4)
-        flags = self.leaked[ids] * np.uint8(FLAG_LEAKED) | self.leaked_only[ids] * np.uint8(FLAG_LEAKED_ONLY)
-        flags |= np.where(ordinal < UNKNOWN_U4, FLAG_HASHED, 0).astype(np.uint8)
-        flags |= np.where(ids == descriptor.null_block, FLAG_NULL_BLOCK, 0).astype(np.uint8)
-        fill = fill_bytes(block_map.slots[ids], unknown, descriptor.block_size)
-        return Picture(block_map.state[ids], ref_bytes(ref), fill, flags)

@@ -36,8 +36,8 @@ def reading_of(live: LiveState, block_map: BlockMap) -> Reading:
         epoch=live.epoch or 0,
         since_seq=live.known_since_seq,
         now_ns=live.engine_time.t_ns,
-        leaked=int(np.count_nonzero(live.leaked)),
-        leaked_only=int(np.count_nonzero(live.leaked_only)),
+        leaked=int(np.count_nonzero(live.picture.leaked)),
+        leaked_only=int(np.count_nonzero(live.picture.leaked_only)),
         findings=live.open_findings.found,
         lives=live.lives,
     )

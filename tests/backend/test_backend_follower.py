@@ -400,7 +400,7 @@ def test_a_leak_ends_with_its_engine_and_is_not_told_as_released(tmp_path: Path)
             rig.connect(successor)
             rig.pump_until(lambda: rig.live.epoch == 2)
             assert not rig.live.findings
-            assert not rig.live.leaked.any()
+            assert not rig.live.picture.leaked.any()
             (ended,) = [finding for finding in rig.changes if finding.kind == "leak" and finding.state == "ended"]
             assert (
                 ended.sentence
@@ -477,7 +477,7 @@ def test_a_leak_stays_open_over_a_gap_which_hides_its_holder(tmp_path: Path) -> 
         rig.let_time_pass(1)
         rig.pump()
         assert rig.open_kinds() == {"gap", "leak"}
-        assert not rig.live.leaked.any()
+        assert not rig.live.picture.leaked.any()
 
 
 def test_nonsense_before_anything_was_joined_is_told_with_our_time(tmp_path: Path) -> None:
@@ -579,7 +579,7 @@ def test_leaks_are_named_with_their_request_and_none_otherwise(tmp_path: Path) -
         rig.pump_until(lambda: "leak" in rig.open_kinds())
         (leak,) = [finding for finding in rig.live.findings if finding.kind == "leak"]
         assert leak.subjects.requests == ("victim",)
-        assert leak.numbers["blocks"] == len(leak.subjects.blocks) == int(np.count_nonzero(rig.live.leaked))
+        assert leak.numbers["blocks"] == len(leak.subjects.blocks) == int(np.count_nonzero(rig.live.picture.leaked))
         assert leak.sentence.startswith("Leak: request victim, aborted ")
         assert set(leak.subjects.blocks) == set(rig.block_map.blocks_of(rig.live.leaks[0].holder))
 

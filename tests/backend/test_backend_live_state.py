@@ -18,7 +18,8 @@ from kvxray_backend.frames import (
     fill_bytes,
     ref_bytes,
 )
-from kvxray_backend.live_state import MAX_DELTA_BLOCKS, LiveState
+from kvxray_backend.live_picture import MAX_DELTA_BLOCKS
+from kvxray_backend.live_state import LiveState
 from kvxray_backend.live_tail import MAX_EVENTS, MAX_MESSAGES, OTHER_KINDS, LiveTail
 from kvxray_backend.views import block_view, source_view, state_view
 from kvxray_engine.stream.block_map import BlockMap
