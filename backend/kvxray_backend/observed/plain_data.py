@@ -42,15 +42,26 @@ def _read_json(text: str) -> Any:
 def _read_yaml(text: str) -> Any:
     try:
         _look_through(text)
-        return yaml.load(text, Loader=_LOADER)
+        return yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f" (line {mark.line + 1})" if mark is not None else ""
         raise UserError(f"It is no YAML: {error.problem or error.context}{where}.") from error
     except yaml.YAMLError as error:
         raise UserError(f"It is no YAML: {str(error).splitlines()[0].rstrip('.')}.") from error
-    except (ValueError, OverflowError, RecursionError) as error:
-        raise UserError(f"It is no YAML that can be read: {str(error).splitlines()[0].rstrip('.')}.") from error
+
+
+class _Loader(_LOADER):  # type: ignore[misc]
+    """Says of a value that is not what its tag or its looks say where it stands: yaml lets go what Python raises."""
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, OverflowError, LookupError, AttributeError) as error:
+            kind = str(node.tag).rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(
+                problem=f"{str(node.value)[:80]!r} is no {kind} that can be read", problem_mark=node.start_mark
+            ) from error
 
 
 def _look_through(text: str) -> None:

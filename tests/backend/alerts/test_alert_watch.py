@@ -160,6 +160,7 @@ def test_what_is_no_rule_is_refused_with_one_sentence(tmp_path):
         "rules:\n  - {name: A, sentence: s, when: [{finding: leek}]}\n": "line 2, A, when 1, finding",
         "rules:\n  - {name: LeakNamed, sentence: s, when: [{finding: leak}]}\n": "built-in rule",
         "": "no rule in it",
+        "rules: !!bool maybe": "'maybe' is no bool that can be read (line 1)",
     }
     with serving(tmp_path) as http:
         for text, says in wrong.items():
