@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp
 
+from kvxray_backend.page_document import PageDocument
 from kvxray_backend.settings import Settings
 
 # Options that the operator cannot want otherwise: nothing leaves the machine, and the server is ours, not Streamlit's.
@@ -47,12 +48,9 @@ class Page:
 
         secrets = {"kvxray": {"url": settings.url, "token": settings.token.get_secret_value()}}
         self._app: Any = streamlit.App(script, secrets=secrets)
+        static = Path(streamlit.__file__).parent / "static"
+        self.asgi: ASGIApp = PageDocument(self._app, static, settings.base_path)
         _set_options(settings)
-
-    @property
-    def asgi(self) -> ASGIApp:
-        app: ASGIApp = self._app
-        return app
 
     @asynccontextmanager
     async def running(self, app: object) -> AsyncIterator[None]:

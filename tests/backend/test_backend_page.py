@@ -33,7 +33,13 @@ assert config.get_option("theme.primaryColor") == "#123456"
 with TestClient(app, base_url="http://127.0.0.1:8601") as http:
     assert http.get(f"{base}/").status_code == 401
     http.headers["authorization"] = "Bearer secret"
-    assert "<div id=\\"root\\">" in http.get(f"{base}/").text
+    document = http.get(f"{base}/overview").text
+    assert http.get(f"{base}/").text == document
+    assert "<div id=\\"root\\">" in document
+    assert f'BACKEND_BASE_URL: location.origin + "{base}/"' in document
+    assert http.head(f"{base}/overview").headers["content-length"] == str(len(document.encode()))
+    assert http.get(f"{base}/favicon.png").headers["content-type"] == "image/png"
+    assert http.get(f"{base}/overview/", follow_redirects=False).headers["location"].endswith("/overview")
     assert http.get(f"{base}/_stcore/health").text == "ok"
     assert http.get(f"{base}/any/page").status_code == 200
     assert http.get(f"{base}/api/nope").json()["error"]
