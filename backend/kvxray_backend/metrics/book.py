@@ -9,6 +9,7 @@ from typing import Final
 from kvxray_backend.metrics.exposition import Page
 from kvxray_backend.metrics.histograms import Buckets, Quantile, add_all, quantile
 from kvxray_backend.metrics.names import Family
+from kvxray_backend.metrics.ratio import Ratio
 from kvxray_backend.metrics.reading import Engine, PageReading, Reading, Way, read_page
 from kvxray_backend.metrics.series import Amount, GaugeSeries, GrowingSeries, Grown, together
 from kvxray_backend.metrics.signal import Signal
@@ -37,16 +38,6 @@ class Reset:
     @property
     def sentence(self) -> str:
         return f"{counted(len(self.signals), 'counter')} began anew: the engine was restarted, or another answers there"
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """`value` = numerator / denominator, both of the same time; `seconds`: how long that is, None for all there was."""
-
-    value: float
-    numerator: float
-    denominator: float
-    seconds: float | None
 
 
 class MetricsBook:

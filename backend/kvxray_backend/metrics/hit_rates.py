@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from kvxray_backend.metrics.book import Ratio
+from kvxray_backend.metrics.ratio import Ratio
 from kvxray_backend.metrics.telling import Telling
 
 Cache = Literal["prefix", "external", "multimodal"]

@@ -11,9 +11,9 @@ from math import inf
 
 import numpy as np
 
-from kvxray_backend.metrics.book import Ratio
 from kvxray_backend.metrics.histograms import Buckets, Quantile, quantile
 from kvxray_backend.metrics.minute import Counted, Spread, Stood, Stretch, Told
+from kvxray_backend.metrics.ratio import Ratio
 from kvxray_backend.metrics.series import Grown
 
 Reading = tuple[float, Stretch]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kvxray_backend.metrics.book import Ratio
 from kvxray_backend.metrics.histograms import Buckets, Quantile
+from kvxray_backend.metrics.ratio import Ratio
 from kvxray_backend.metrics.series import Grown
 
 
