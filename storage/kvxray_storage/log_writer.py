@@ -13,30 +13,23 @@ import time
 from functools import partial
 from typing import Final
 
-from kvxray_storage.chunk_builder import ChunkBuilder, ClosedChunk
 from kvxray_storage.commit_batch import CommitBatch
 from kvxray_storage.database import Database
-from kvxray_storage.epoch_folds import REFUSALS, EpochFolds, with_names
+from kvxray_storage.epoch_folds import REFUSALS, EpochFolds
 from kvxray_storage.epoch_progress import Progress
 from kvxray_storage.errands import Errands
+from kvxray_storage.open_chunks import OpenChunks
 from kvxray_storage.packing import Packer
-from kvxray_storage.records import EpochKey, Gap, Keyframe, OpenedEpoch, Repair
+from kvxray_storage.records import EpochKey, Keyframe
 from kvxray_storage.refusals import why_not_written
 from kvxray_storage.room import NoRoom, Room
-from kvxray_storage.set_aside import Apart, Unwritable, blaming_entries, gap_of
-from kvxray_storage.state_kinds import read_descriptor
+from kvxray_storage.set_aside import Apart, Unwritable, blaming_entries
 from kvxray_storage.write_queue import Arrived, Entry, WriteQueue
 from kvxray_storage.writer_claim import WriterClaim
 from kvxray_storage.writer_transactions import WriterTransactions
 
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 2.0
-GROWTH: Final = 6
-"""How much larger chunks may grow: folding and storing 24,576 events together takes half the time of doing it by 4,096
-(measured), a state at some moment none longer."""
-MUCH: Final = 3
-"""So many times a chunk's events must be open or wait for that."""
-
 MAX_BATCH: Final = 16
 """Chunks and keyframes in one commit: more gain nothing (measured), and delay the cursor."""
 
@@ -47,7 +40,7 @@ class LogWriter(threading.Thread):
     """Shared state, read and written under `changed` only: `queue`, `committed` (what the database has of each epoch),
     `failed`, `stored_events`, `num_chunks`, `stopped`, the flush counters.
 
-    The builders and the progress that runs ahead of the commits belong to the thread alone.
+    The open chunks and the progress that runs ahead of the commits belong to the thread alone.
     """
 
     def __init__(
@@ -79,12 +72,13 @@ class LogWriter(threading.Thread):
         self._closing = threading.Event()
         self._taken_bytes = 0
         self._taken_record_bytes = 0
-        self._ahead: dict[EpochKey, Progress] = {}
-        self._builders: dict[EpochKey, ChunkBuilder] = {}
         writing = partial(self.room.guarded, self._transactions.begin, 0, is_place=True)
         self._packer = Packer()
         self._apart = Apart()
         self._folds = EpochFolds(database, writing, self._packer)
+        self._open_chunks = OpenChunks(
+            self._folds, self._packer, self._apart.unopened, self._progress, chunk_events, seconds
+        )
 
     def close(self, timeout_s: float) -> None:
         """Writes what waits and stops; after `timeout_s` of refusals it stops all the same."""
@@ -121,12 +115,11 @@ class LogWriter(threading.Thread):
             self._packer.close()
 
     def check_integrity(self) -> None:
-        """Call under `changed`. The thread's own builders are looked at only when it has stopped."""
+        """Call under `changed`. What is the thread's own is looked at only when it has stopped."""
         self.queue.check_integrity(self._taken_bytes)
         if self.stopped:
             self._folds.check_integrity()
-            for builder in self._builders.values():
-                builder.check_integrity()
+            self._open_chunks.check_integrity()
 
     def _wait_for_work(self) -> bool:
         """Sleeps until a chunk is full or due, or a flush or the end is wanted. False: closed, and nothing is left."""
@@ -146,10 +139,14 @@ class LogWriter(threading.Thread):
                 self.changed.wait(None if due is None else due - now)
 
     def _due_at(self) -> float | None:
-        due = [builder.due_at for builder in self._builders.values() if builder.due_at is not None]
-        if self.queue.first_at is not None:
-            due.append(self.queue.first_at + self._chunk_seconds)
-        return min(due, default=None)
+        taken, waiting = self._open_chunks.due_at, self.queue.first_at
+        if waiting is None:
+            return taken
+        return waiting + self._chunk_seconds if taken is None else min(taken, waiting + self._chunk_seconds)
+
+    def _progress(self, key: EpochKey) -> Progress:
+        with self.changed:
+            return self.committed[key]
 
     def _collect(self) -> tuple[CommitBatch, int]:
         """What the next commit holds, and the flush that it fulfils."""
@@ -166,12 +163,12 @@ class LogWriter(threading.Thread):
                 for taken in run:
                     self._count_taken(*taken)
             for entry, num_bytes in run:
-                self._put(batch, entry, num_bytes, waiting)
+                self._open_chunks.put(batch, entry, num_bytes, waiting)
                 waiting -= entry.message.header.n if isinstance(entry, Arrived) else 0
         everything = not run and (self._closing.is_set() or wanted > self.flush_done)
-        self._cut(batch, everything=everything, full=not run)
+        self._open_chunks.cut(batch, everything=everything, full=not run)
         self._folds.finish(batch)
-        batch.progress = {key: self._ahead[key] for key in batch.epochs_moved()}
+        batch.progress = {key: self._open_chunks.ahead[key] for key in batch.epochs_moved()}
         return batch, wanted if everything else self.flush_done
 
     def _count_taken(self, entry: Entry, num_bytes: int) -> None:
@@ -179,76 +176,6 @@ class LogWriter(threading.Thread):
             self._taken_bytes += num_bytes
         else:
             self._taken_record_bytes += num_bytes
-
-    def _put(self, batch: CommitBatch, entry: Entry, num_bytes: int, waiting: int) -> None:
-        """waiting: events that wait, the entry's own included."""
-        is_record = not isinstance(entry, Arrived | Keyframe)
-        if is_record or entry.key in self._apart.unopened:
-            batch.queue_bytes += 0 if is_record else num_bytes
-            batch.record_bytes += num_bytes if is_record else 0
-        if entry.key in self._apart.unopened:
-            return
-        if isinstance(entry, Arrived):
-            builder = self._builder(entry.key)
-            is_much = builder.num_events + waiting >= MUCH * self._chunk_events
-            most = GROWTH * self._chunk_events if is_much else 0
-            self._close_chunks(batch, builder, builder.add(entry.message, num_bytes, entry.at, most))
-        elif isinstance(entry, Repair):
-            batch.records.append(entry)
-        elif isinstance(entry, Gap):
-            self._cut_one(batch, entry.key)
-            batch.records.append(entry)
-            self._ahead[entry.key] = self._ahead[entry.key].with_gap(entry)
-        elif isinstance(entry, Keyframe):
-            self._cut_one(batch, entry.key)
-            frame, state = with_names(entry)
-            batch.keyframes.append(self._folds.take_keyframe(batch, frame, state))
-            batch.queue_bytes += num_bytes
-        else:
-            self._open(batch, entry)
-
-    def _open(self, batch: CommitBatch, opened: OpenedEpoch) -> None:
-        """What is left of the source's other epochs goes first; then they need no builder any more."""
-        for key in [key for key in self._builders if key.source_id == opened.key.source_id]:
-            self._cut_one(batch, key)
-            del self._builders[key]
-        batch.epochs.append(opened)
-        self._folds.open(batch, opened.key, read_descriptor(opened.descriptor.encode()))
-        with self.changed:
-            self._ahead.setdefault(opened.key, self.committed[opened.key])
-
-    def _builder(self, key: EpochKey) -> ChunkBuilder:
-        if key not in self._builders:
-            self._builders[key] = ChunkBuilder(key, self._chunk_events, self._chunk_seconds, self._packer)
-        return self._builders[key]
-
-    def _cut(self, batch: CommitBatch, *, everything: bool, full: bool) -> None:
-        """Cuts the chunks that have been open long enough, those that are full and were left to grow, or all."""
-        now = time.monotonic()
-        for key, builder in self._builders.items():
-            if builder.due_at is None:
-                continue
-            if everything or builder.due_at <= now or (full and builder.is_full):
-                self._cut_one(batch, key)
-
-    def _cut_one(self, batch: CommitBatch, key: EpochKey) -> None:
-        builder = self._builders.get(key)
-        chunk = builder.cut() if builder is not None else None
-        if builder is not None:
-            self._close_chunks(batch, builder, [] if chunk is None else [chunk])
-
-    def _close_chunks(self, batch: CommitBatch, builder: ChunkBuilder, chunks: list[ClosedChunk]) -> None:
-        key = builder.key
-        for chunk in chunks:
-            batch.queue_bytes += chunk.queue_bytes
-            if key not in self._apart.unopened:
-                batch.chunks.append(chunk)
-                self._ahead[key] = self._ahead[key].with_chunk(chunk)
-                self._folds.take_chunk(batch, chunk)
-        for lost in builder.take_unbuilt():
-            batch.queue_bytes += lost.queue_bytes
-            batch.records.append(gap := gap_of(key, lost.first, lost.last))
-            self._ahead[key] = self._ahead[key].with_gap(gap)
 
     def _commit(self, batch: CommitBatch, flushed: int) -> bool:
         """Until it holds, without what cannot be stored. False: the log closes and the database still refuses."""
@@ -258,7 +185,7 @@ class LogWriter(threading.Thread):
             broken = self._apart.write(batch, self.committed, self._write)
             is_held = broken is not None
             self._folds.begin_again(broken or ())
-            self._ahead.update(batch.progress)
+            self._open_chunks.ahead.update(batch.progress)
         if is_held:
             self._settle(batch, flushed)
         return is_held
