@@ -133,6 +133,17 @@ def test_several_engines_are_a_table_whose_rows_choose_and_lead_to_the_map(
     }
 
 
+def test_an_engines_name_stays_on_one_line_on_a_narrow_page(page: Page, backend: ScriptedBackend, mount: Mount) -> None:
+    page.set_viewport_size({"width": 800, "height": 800})
+    verdict = {**engine("west")["verdict"], "sentence": "Blocks are still held for requests that ended. " * 4}
+    show(backend, mount, engine("west", verdict=verdict), engine("vllm-a", verdict=verdict))
+    page.wait_for_function("inside('overview', '.engines tbody tr:nth-child(2)')")
+    heights = page.evaluate(
+        "[...inside('overview', '.engines tbody').querySelectorAll('.engine')].map(e => e.clientHeight)"
+    )
+    assert heights[0] == heights[1] > 0
+
+
 def test_it_keeps_up_and_begins_with_the_source_of_the_address(
     page: Page, backend: ScriptedBackend, mount: Mount
 ) -> None:

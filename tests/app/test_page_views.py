@@ -71,6 +71,12 @@ def test_history_tells_epochs_and_events_newest_first() -> None:
     assert [metric.value for metric in page.metric] == ["264,369", "2", "0", "0"]
 
 
+def test_history_says_that_stored_events_are_those_of_all_sources(backend: AnsweringBackend) -> None:
+    assert history_page().metric[0].label == "Stored events"
+    backend.names = ["demo", "vllm"]
+    assert history_page().metric[0].label == "Stored events, all sources"
+
+
 def test_history_filters_findings_and_escapes_their_sentences(backend: AnsweringBackend) -> None:
     backend.told = [finding("open", "Request *a* [b](c) holds 3 blocks."), finding("ended", "12 messages were lost.")]
     page = history_page()

@@ -158,7 +158,7 @@ class RequestsTable extends LiveView {
     setText(cells[4].lastChild, scheduled ? percent(hit) : NO_DATA);
     const { state } = this.feed.summary;
     setText(cells[5].firstChild, amount(row.blocks, state));
-    setText(cells[5].lastChild, row.shared_blocks ? ` ${amount(row.shared_blocks, state)} shared` : "");
+    setText(cells[5].lastChild, row.shared_blocks ? `, ${amount(row.shared_blocks, state)} shared` : "");
     setText(cells[6], seconds(row.ttft_s?.value));
     setText(cells[7], this.#age(row));
   }

@@ -47,7 +47,7 @@ def _draw(backend: Client) -> None:
         no_engine()
         return
     source = next(entry for entry in sources if entry["source"] == name)
-    _totals(backend, source)
+    _totals(backend, source, is_alone=len(sources) == 1)
     zone, live = reader_zone(), live_page(name)
     with st.container(key="kx-history-row"):
         left, right = st.columns([3, 2], gap="large")
@@ -67,13 +67,15 @@ def _zone_words(zone: tzinfo) -> str:
     return "Times are in UTC." if str(zone) == "UTC" else f"Times are those of {zone}, now {offset}."
 
 
-def _totals(backend: Client, source: dict[str, Any]) -> None:
-    """Four numbers that say what the log holds."""
+def _totals(backend: Client, source: dict[str, Any], *, is_alone: bool) -> None:
+    """Four numbers that say what the log holds: of the source, and how many events of all sources together."""
     database, name = backend.health()["database"], source["source"]
     opened = backend.findings(name, 1, state="open")["total"]
     gaps = backend.findings(name, 1, kind="gap")["total"]
     columns = st.columns(4)
-    columns[0].metric("Stored events", count(database["stored_events"]), border=True)
+    columns[0].metric(
+        "Stored events" if is_alone else "Stored events, all sources", count(database["stored_events"]), border=True
+    )
     columns[1].metric("Epochs", count(len(source["epochs"])), border=True)
     columns[2].metric("Open findings", count(opened), border=True)
     columns[3].metric("Gaps", count(gaps), border=True)
