@@ -13,9 +13,10 @@ from kvxray_backend.timeline import GAUGES, RATES, RATIOS, SLOT_RATIO, bucket_se
 from kvxray_storage.histograms import buckets_of, encode_histogram
 from kvxray_storage.rollups import ColumnsByName
 
+from tests.backend.past_told import all_events, minutes_of_work
 from tests.backend.served import caught_up, serving, source_of
 from tests.backend.small_engine import SmallEngine
-from tests.backend.test_backend_past import all_events, minutes_of_work, seconds
+from tests.backend.test_backend_past_rates import seconds
 
 T0 = 6_000
 

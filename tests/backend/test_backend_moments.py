@@ -15,9 +15,9 @@ from kvxray_engine.errors import UserError
 from kvxray_storage.database import open_database
 from kvxray_storage.event_log import EventLog
 
+from tests.backend.past_told import SteppedClock, all_events
 from tests.backend.served import backend_of, caught_up, serving, source_of
 from tests.backend.small_engine import SmallEngine
-from tests.backend.test_backend_past import SteppedClock, all_events
 from tests.storage.test_clock_runs import tick, told_times
 from tests.storage.told_messages import Teller, descriptor
 
