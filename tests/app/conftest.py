@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.app.alerts_page import Alerts
 from tests.app.browser import CHROMIUM_FLAGS, PATIENCE_MS, require_chromium
 from tests.app.map_probe import ACTIVE, CACHED, EMPTY, FREE, SHARED
 from tests.app.scripted_backend import ScriptedBackend, component_data
@@ -55,6 +56,11 @@ def mount(page: Page) -> Callable[..., None]:
             page.wait_for_function("__kvxray.counts() !== null && __kvxray.status() === 'live'")
 
     return mount_component
+
+
+@pytest.fixture
+def alerts(page: Page, backend: ScriptedBackend, mount: Callable[..., None]) -> Alerts:
+    return Alerts(page, backend, mount)
 
 
 @pytest.fixture
