@@ -26,6 +26,11 @@ def _to_compute(event: Event) -> str:
     return f"{_plural(event['a0'], 'token')} to compute again"
 
 
+def _preempted(event: Event) -> str:
+    taker = event.get("taker_id")
+    return _to_compute(event) + (f", blocks to {taker}" if taker else "")
+
+
 def _lengths(event: Event) -> str:
     return f"{count(event['a0'])} prompt, {count(event['a1'])} output tokens"
 
@@ -49,7 +54,7 @@ _WORDS: dict[str, Callable[[Event], str]] = {
     "RequestArrived": lambda event: _plural(event["a1"], "prompt token"),
     "RequestScheduled": lambda event: f"{count(event['a1'])} of {_plural(event['a0'], 'token')} from the prefix cache",
     "TokensGenerated": lambda event: f"{count(event['a1'])} in all",
-    "RequestPreempted": _to_compute,
+    "RequestPreempted": _preempted,
     "RequestResumed": _to_compute,
     "RequestFinished": _lengths,
     "RequestAborted": _lengths,

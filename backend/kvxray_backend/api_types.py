@@ -132,6 +132,7 @@ class EventView(Answer):
     value: int | None = Field(description="For kinds that have one: references after, slots written, source block.")
     a0: int = Field(description="First argument, as the kind defines it.")
     a1: int = Field(description="Second argument, as the kind defines it.")
+    taker_id: str | None = Field(default=None, description="Of a preemption, the request that its blocks went to.")
     hash: str | None = Field(default=None, description="The hash, in hexadecimal, of an event that tells of one.")
     parent: str | None = Field(default=None, description="The hash before it in its chain, where that is known.")
     medium: str | None = Field(default=None, description="As the engine calls it; all: a clear that names none.")

@@ -136,6 +136,7 @@ def event_views(rows: Iterable[EventRow], epoch: int) -> list[EventView]:
             value=row.value,
             a0=row.a0,
             a1=row.a1,
+            taker_id=row.taker_id,
         )
         for row in rows
     ]

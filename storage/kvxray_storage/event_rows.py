@@ -19,6 +19,7 @@ from kvxray_storage.block_filter import ROWS_ARE_HASHES, VALUE_IS_A_BLOCK
 from kvxray_storage.chunk import Chunk
 
 I8 = NDArray[np.int64]
+_PREEMPTED: Final = int(Kind.RequestPreempted)
 _LOW32: Final = 0xFFFFFFFF
 
 
@@ -42,6 +43,8 @@ class EventRow:
     value: int | None
     a0: int
     a1: int
+    taker_id: str | None = None
+    """Of a preemption the request that its blocks went to, where that is told and its name is known."""
 
 
 class ChunkEvents:
@@ -77,9 +80,13 @@ class ChunkEvents:
         positions = np.arange(len(self))
         return positions + self._seq_offset[self.operations_at(positions)]
 
-    def holders_at(self, positions: I8) -> I8:
-        """Ordinals of the holders of these events; NO_ORDINAL where there is none."""
-        return self._columns.req[self.operations_at(positions)].astype(np.int64)
+    def named_at(self, positions: I8) -> list[int]:
+        """Ordinals of all whom these events name, each once: their holders, and who took the blocks of the preempted.
+        NO_ORDINAL is among them where an event names nobody.
+        """
+        columns, operations = self._columns, self.operations_at(positions)
+        takers = columns.a1[operations][columns.kind[operations] == _PREEMPTED]
+        return [int(one) for one in np.unique(np.concatenate([columns.req[operations], takers]))]
 
     def kinds_at(self, positions: I8) -> NDArray[np.uint8]:
         """What each of these events is."""
@@ -161,6 +168,7 @@ class ChunkEvents:
             value=value,
             a0=int(self._a0[operation]),
             a1=int(columns.a1[operation]),
+            taker_id=names.get(int(columns.a1[operation])) if kind == _PREEMPTED else None,
         )
 
 

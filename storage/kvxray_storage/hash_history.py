@@ -222,4 +222,4 @@ def _rows(
 ) -> list[EventRow]:
     if not len(positions):
         return []
-    return events.rows(positions, names_of(connection, key, np.unique(events.holders_at(positions)).tolist()))
+    return events.rows(positions, names_of(connection, key, events.named_at(positions)))

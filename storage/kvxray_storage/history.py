@@ -259,8 +259,7 @@ def _touching(connection: sa.Connection, key: EpochKey, block_id: int, last_seq:
 def _named_rows(
     connection: sa.Connection, key: EpochKey, found: ChunkEvents, positions: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> list[EventRow]:
-    ordinals = np.unique(found.holders_at(positions)).tolist()
-    return found.rows(positions, names_of(connection, key, ordinals))
+    return found.rows(positions, names_of(connection, key, found.named_at(positions)))
 
 
 def names_of(connection: sa.Connection, key: EpochKey, ordinals: list[int]) -> dict[int, str]:

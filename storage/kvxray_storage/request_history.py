@@ -25,7 +25,6 @@ def request_history(
     """
     rows: list[EventRow] = []
     with database.reading() as connection:
-        names = names_of(connection, key, [ordinal])
         for chunk in _chunks_naming(connection, key, ordinal):
             if not (chunk.message.columns.req == ordinal).any():
                 continue  # a neighbour of one that does
@@ -33,7 +32,8 @@ def request_history(
             positions = events.positions_of_holder(ordinal)[::-1]
             if last_seq is not None:
                 positions = positions[events.seqs()[positions] <= last_seq]
-            rows += events.rows(positions[: limit - len(rows)], names)
+            positions = positions[: limit - len(rows)]
+            rows += events.rows(positions, names_of(connection, key, events.named_at(positions)))
             if len(rows) >= limit:
                 break
     return rows

@@ -36,7 +36,7 @@ def hash_events(
             if last_seq is not None:
                 positions = positions[events.seqs()[positions] <= last_seq]
             positions = positions[: limit - len(rows)]
-            names = names_of(connection, key, np.unique(events.holders_at(positions)).tolist())
+            names = names_of(connection, key, events.named_at(positions))
             rows += events.rows(positions, names)
             if len(rows) >= limit:
                 break

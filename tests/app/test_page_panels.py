@@ -415,6 +415,8 @@ def test_events_are_worded_alike_in_python_and_in_the_browser(page: Page) -> Non
         for cause in ("none", "finish")
         for value in (0, 1, 70_000)
     ]
+    events.append({**event(1, "RequestPreempted", request_id="victim"), "a0": 32, "taker_id": "lucky"})
+    assert event_words(events[-1]) == "32 tokens to compute again, blocks to lucky"
     written = page.evaluate(
         """async events => {
           const { eventWords } = await import("/assets/kvxray/event_words.js");

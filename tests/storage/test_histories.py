@@ -39,6 +39,7 @@ def life(database):
     rows = expand(made.told[1:], names)
     assert any(row.kind == Kind.CacheCleared for row in rows)
     assert any(row.kind == Kind.BlockMoved for row in rows)
+    assert any(row.taker_id not in (None, row.request_id) for row in rows)
     return key, made, rows
 
 

@@ -142,7 +142,8 @@ def expand(messages: list[Message], names: dict[int, str]) -> list[EventRow]:
                     block, val = None, block
                 cause = Cause(int(columns.cause[at]))
                 request_id = names.get(req)
-                rows.append(EventRow(seq, t_ns, step, kind, cause, req, request_id, block, val, a0, a1))
+                taker = names.get(a1) if kind == Kind.RequestPreempted else None
+                rows.append(EventRow(seq, t_ns, step, kind, cause, req, request_id, block, val, a0, a1, taker))
                 seq += 1
     return rows
 

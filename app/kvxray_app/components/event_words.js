@@ -14,7 +14,8 @@ const WORDS = {
   RequestArrived: (event) => `${plural(event.a1, "prompt token")}`,
   RequestScheduled: (event) => `${count(event.a1)} of ${plural(event.a0, "token")} from the prefix cache`,
   TokensGenerated: (event) => `${count(event.a1)} in all`,
-  RequestPreempted: (event) => `${plural(event.a0, "token")} to compute again`,
+  RequestPreempted: (event) =>
+    `${plural(event.a0, "token")} to compute again${event.taker_id ? `, blocks to ${event.taker_id}` : ""}`,
   RequestResumed: (event) => `${plural(event.a0, "token")} to compute again`,
   RequestFinished: (event) => `${count(event.a0)} prompt, ${count(event.a1)} output tokens`,
   RequestAborted: (event) => `${count(event.a0)} prompt, ${count(event.a1)} output tokens`,
