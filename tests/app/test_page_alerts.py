@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.app.alerts_answers import LOOKED, alert, finding, mute, rule, rules_answer, target, told, view
 from tests.app.alerts_page import Alerts
+from tests.app.fleet_answers import fleet_answer, fleet_engine
 
 pytestmark = pytest.mark.browser
 
@@ -70,6 +71,19 @@ def test_nothing_fires_is_said_with_what_looks_at_what_and_that_nobody_would_be_
     alerts.fire(targets=[target()])
     alerts.has(".calm", "What fires is sent to slack.")
     assert not alerts.shows(".nobody")
+
+
+def test_that_nothing_fires_where_no_engine_is_watched_is_no_comfort(alerts: Alerts) -> None:
+    alerts.backend.answers["engines"] = fleet_answer()
+    alerts.open()
+    alerts.has(".calm b", "No engine is watched")
+    alerts.has(".calm", "Nothing can fire until one is attached; 31 rules will look at it.")
+    assert alerts.names(".counts li[data-status=more]") == ["No engine is watched"]
+    dot = "getComputedStyle(inside('alerts', '.calm b'), '::before').backgroundColor"
+    grey = alerts.page.evaluate(dot)
+    alerts.backend.answers["engines"] = fleet_answer(fleet_engine("demo"))
+    alerts.has(".calm b", "Nothing fires")
+    assert alerts.page.evaluate(dot) != grey
 
 
 def test_rules_that_nothing_watched_can_tell_are_no_comfort(alerts: Alerts) -> None:

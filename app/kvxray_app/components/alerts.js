@@ -103,6 +103,7 @@ class Alerts {
     setAttribute(this.trouble, "hidden", !failed);
     setText(this.trouble, failed && troubleWords(failed, told ? since : ""));
     setAttribute(this.body, "data-old", Boolean(failed));
+    setAttribute(this.body, "data-unwatched", this.engines.told?.engines?.length === 0);
     setAttribute(this.waiting, "hidden", Boolean(told) || Boolean(failed));
     setAttribute(this.body, "hidden", !told);
     if (!told) return;
@@ -113,7 +114,7 @@ class Alerts {
     this.rules.everyMs = tab === "rules" ? OFTEN_MS : SELDOM_MS;
     this.summary.draw(told, numEngines, Boolean(failed));
     this.tabs.draw(tab, { active: count(told.num), rules: rules.size ? count(rules.size) : "" });
-    const calm = [calmTitle(Boolean(failed)), calmWords(told, numEngines, rules.values())];
+    const calm = [calmTitle(Boolean(failed), numEngines), calmWords(told, numEngines, rules.values())];
     this.active.draw(told, rules, this.place.id, calm);
     this.history.setShown(tab === "history");
     this.#drawHistory(rules, engines ?? []);

@@ -138,11 +138,18 @@ export class AlertsActive {
   }
 }
 
-/** `isOld`: the backend does not answer, and what is shown is the last that it told. */
-export const calmTitle = (isOld) => (isOld ? "Nothing fired at the last look" : "Nothing fires");
+/**
+ * `isOld`: the backend does not answer, and what is shown is the last that it told. Where no engine is watched, that
+ * nothing fires is no comfort.
+ */
+export function calmTitle(isOld, numEngines) {
+  if (numEngines === 0) return "No engine is watched";
+  return isOld ? "Nothing fired at the last look" : "Nothing fires";
+}
 
 /** What a page without an alert says. `rules`: RuleViews, as far as they are known. */
 export function calmWords({ num_rules_on: numRules, looked_at: lookedAt, targets }, numEngines, rules) {
+  if (numEngines === 0) return `Nothing can fire until one is attached; ${plural(numRules, "rule")} will look at it.`;
   const engines = numEngines === null ? "the engines" : plural(numEngines, "engine");
   const looks = `${plural(numRules, "rule")} ${numRules === 1 ? "looks" : "look"} at ${engines}`;
   const last = lookedAt ? `, last at ${whenWords(lookedAt, false)}` : ", not once yet";

@@ -32,7 +32,7 @@ export class AlertsSummary {
 
   /** `numEngines`: null while not known. `isOld`: it is the last that was known. */
   draw({ alerts, num, targets, looked_at: lookedAt, not_stored: unstored, num_rules_on: numRules, pending }, numEngines, isOld) {
-    this.#drawCounts(alerts, num, pending.length, isOld);
+    this.#drawCounts(alerts, num, pending.length, [isOld, numEngines]);
     const late = lookedAt ? (Date.now() - Date.parse(lookedAt)) / 1000 : 0;
     setText(this.looked, lookedWords(numRules, numEngines, lookedAt, late));
     setAttribute(this.looked, "data-late", late > LATE_S);
@@ -49,7 +49,8 @@ export class AlertsSummary {
     );
   }
 
-  #drawCounts(alerts, num, numPending, isOld) {
+  // `calm`: what the title of a page without an alert depends on.
+  #drawCounts(alerts, num, numPending, calm) {
     const severities = Object.keys(this.words.severities);
     const found = severities.map((key) => [key, alerts.filter(({ alert }) => alert.severity === key).length]);
     const told = found.filter(([, number]) => number);
@@ -57,7 +58,7 @@ export class AlertsSummary {
     const rows = [
       ...told.map(([key, number]) => [key, count(number), this.words.severities[key].toLowerCase()]),
       ...(unlisted > 0 ? [["more", count(unlisted), "not listed"]] : []),
-      ...(told.length ? [] : [[isOld ? "more" : "healthy", "", calmTitle(isOld)]]),
+      ...(told.length ? [] : [[calm[0] || calm[1] === 0 ? "more" : "healthy", "", calmTitle(...calm)]]),
       ...(numPending ? [["pending", count(numPending), "about to fire"]] : []),
     ];
     reconcile(
