@@ -107,9 +107,10 @@ class LivePicture:
         return self._delta(epoch, time_ns, seq_from, ids, follows)
 
     def draw_difference(self, epoch: int, time_ns: int, earlier: LivePicture, *, follows: bool) -> Delta:
-        """What looks different from another moment."""
+        """What looks different from another moment; it does not follow on one that had another number of blocks."""
         ids = np.zeros(0, np.uint32)
-        if follows and earlier._map().num_blocks == self._map().num_blocks:
+        follows = follows and earlier._map().num_blocks == self._map().num_blocks
+        if follows:
             mine, theirs = self._look(self._every_id()), earlier._look(self._every_id())
             ids = np.flatnonzero(mine.differs_from(theirs)).astype(np.uint32)
         return self._delta(epoch, time_ns, earlier.seq, ids, follows)

@@ -200,6 +200,16 @@ def test_another_epoch_sends_viewers_for_a_snapshot() -> None:
     viewer.assert_shows(live)
 
 
+def test_a_moment_with_another_number_of_blocks_sends_viewers_for_a_snapshot() -> None:
+    then, now = LiveState("told"), LiveState("told")
+    then.begin(1, BlockMap(descriptor(), source="told", incarnation="life-1"))
+    now.begin(1, BlockMap(descriptor(33), source="told", incarnation="life-1"))
+    now.picture.seq = 7.0
+    frame = read_frame(now.delta_from(then))
+    assert len(frame.ids) == 0
+    assert frame.seq_from != then.picture.seq
+
+
 def test_where_most_has_changed_a_snapshot_is_cheaper_than_a_delta() -> None:
     story = Story(MAX_DELTA_BLOCKS + 2)
     live = joined(story)
