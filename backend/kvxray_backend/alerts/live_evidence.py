@@ -117,8 +117,10 @@ class LiveEvidence:
         with live.lock:
             about = live.block_map.descriptor if live.block_map is not None else None
             found = live.open_findings
+            is_met = about is not None or live.connection not in ("waiting", "joining")
         evidence = self._of_blocks.setdefault(name, Evidence(()))
-        evidence.findings = self._with_recent(name, found.told)
+        # What an earlier process left open is no news, and who the engine is nobody has told yet.
+        evidence.findings = self._with_recent(name, found.told) if is_met else None
         evidence.figures = self._figures.of_blocks(source)
         labels = dict(about.labels) if about is not None else {}
         model = labels.get("model") or (about.model if about is not None else "")

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 import pytest
 from kvxray_backend.alerts.alert_book import RULE_OFF
 from kvxray_backend.delivery.delivery import Delivery
+from kvxray_backend.sources import follower
 from kvxray_storage.alerts import AlertRow, Wanted, alerts, store_alert
 from kvxray_storage.errands import NoWriter
 
@@ -76,7 +77,9 @@ def test_a_leak_fires_and_names_its_owner_and_moment(tmp_path, news):
         assert alert["findings"][0]["subjects"]["requests"] == ["culprit"]
         assert alert["labels"] == {"model": "null", "node": "here"}
         state = http.get("/api/state", params={"at": alert["moment"]["at"]}).json()
-        assert state["figures"]["leaked"]["value"] > 0
+        # Found because time passed, by heartbeats, the leak is counted only by the next event; the page says so.
+        is_counted = alert["findings"][0]["seq1"] < alert["moment"]["seq"]
+        assert state["figures"]["leaked"]["value"] > 0 or not is_counted
         assert told["link"] == f"./?source=engine&at={alert['moment']['at']}&mark={alert['id']}"
         assert http.get(f"/api/alerts/{alert['id']}").json()["alert"]["fired"] == alert["fired"]
         assert [one for one in news if one[0] == "LeakNamed"] == [("LeakNamed", "fired", alert["id"])]
@@ -105,6 +108,22 @@ def test_an_alert_goes_on_over_a_restart_and_is_over_with_what_made_it_fire(tmp_
             assert over["num"] == 1
             assert over["alerts"][0]["alert"]["ended"] is not None
             assert over["alerts"][0]["alert"]["findings"][0]["subjects"]["requests"] == ["culprit"]
+
+
+def test_what_was_open_before_a_restart_begins_and_ends_nothing_before_the_engine_is_heard(
+    tmp_path, own_rules, news, monkeypatch
+):
+    with SmallEngine(leak=True) as engine:
+        with serving(tmp_path, source_of(engine)) as http:
+            until_it_fires(http, engine)
+        engine.publisher.close()
+        monkeypatch.setattr(follower, "STALE_AFTER_S", 600.0)  # its silence is no news for as long as this takes
+        with serving(tmp_path, source_of(engine), rules=(own_rules,)) as http:
+            still_open = backend_of(http).sources["engine"].live.open_findings.told
+            assert "leak" in [one.kind for one in still_open]
+            assert firing(http, "AnyLeak") is None
+            assert firing(http, "LeakNamed")["unknown_since"] is not None
+    assert [rule for rule, _, _ in news if rule == "AnyLeak"] == []
 
 
 def test_while_the_database_refuses_alerts_are_live_and_they_are_stored_when_it_is_back(tmp_path, monkeypatch):
