@@ -17,7 +17,6 @@ from kvxray_backend.signal_history import Timed
 SCRAPE_S = 5.0
 MINUTE_S = 60.0
 DAY_S = 86_400.0
-PARTS = {"requests_waiting_by_reason": "capacity"}
 
 
 class WatchedFleet:
@@ -43,19 +42,19 @@ class WatchedFleet:
             kept.evidence.findings = [] if at else findings
 
     def _a_day(self, now_s: float) -> KeptSignals:
-        kept = KeptSignals(self._windows)
+        kept = KeptSignals(self._windows, now_s)
         first_s, hour_s = now_s - DAY_S - 2 * 3_600, now_s - 3_600
         minutes = int((hour_s - first_s) / MINUTE_S)
         times = [(first_s + at * MINUTE_S, MINUTE_S) for at in range(minutes + 1)]
         times += [(hour_s + at * SCRAPE_S, SCRAPE_S) for at in range(1, int(3_600 / SCRAPE_S) + 1)]
-        kept.begin_with(self._reading(at_s, seconds) for at_s, seconds in times)
+        past = [self._reading(at_s, seconds) for at_s, seconds in times]
+        while (read := kept.to_read) is not None:
+            kept.begin_with(read, (one for one in past if read.from_s < one.at_s <= read.to_s))
         kept.evidence.started_s = first_s
         return kept
 
     def _reading(self, at_s: float, seconds: float) -> Timed:
-        told: dict[Key, Told] = {
-            (name, PARTS.get(name, "")): self._value(SIGNALS[name].kind, seconds) for name in self._windows
-        }
+        told: dict[Key, Told] = {key: self._value(SIGNALS[key[0]].kind, seconds) for key in self._windows}
         return Timed(at_s, seconds, Stretch(told))
 
     def _value(self, kind: str, seconds: float) -> Told:

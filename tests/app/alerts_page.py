@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -42,6 +43,13 @@ class Alerts:
         """Waits until it says so."""
         said = "([where, text]) => inside('alerts', where)?.innerText.includes(text)"
         self.page.wait_for_function(said, arg=[selector, text])
+
+    def has_sent(self, request: tuple[str, str, Any]) -> None:
+        """Waits until the page has asked for it, as the last so far."""
+        until = time.monotonic() + 30
+        while self.backend.sent[-1:] != [request]:
+            assert time.monotonic() < until, self.backend.sent
+            self.page.wait_for_timeout(20)
 
     def shows(self, selector: str) -> bool:
         shown: bool = self.page.evaluate("where => inside('alerts', where)?.checkVisibility() ?? false", selector)

@@ -51,10 +51,10 @@ def test_a_rule_is_switched_off_and_a_refusal_is_said_beside_it(alerts: Alerts) 
     alerts.press(switch)
     alerts.has("[data-rule=LeakNamed] .problem", "There is no such thing.")
     alerts.backend.answers["rules/LeakNamed"] = {}
-    alerts.backend.answers["rules"] = rules_answer(rule(is_on=False))
     alerts.press(switch)
+    alerts.has_sent(("PUT", "rules/LeakNamed", {"is_on": False}))
+    alerts.backend.answers["rules"] = rules_answer(rule(is_on=False))
     alerts.page.wait_for_function("where => inside('alerts', where).ariaChecked === 'false'", arg=switch)
-    assert alerts.backend.sent[-1] == ("PUT", "rules/LeakNamed", {"is_on": False})
     assert "0 on" in alerts.text("#panel-rules .panel-head .muted")
 
 

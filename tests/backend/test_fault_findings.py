@@ -18,6 +18,8 @@ ROWS = {cells[1].strip(" `"): cells for cells in (row.split("|") for row in PAGE
 RATES = {"leak-on-abort": 1.0, "lost-messages": 0.2, "reordered-messages": 0.3, "duplicated-messages": 0.3}
 WHILE_HELD = {"ref-underflow": {"ref_mismatch"}}
 """Over with the request that was robbed, which may be before anybody looks."""
+NEEDS_READERS = {"stale-hash": {"stale_hit"}}
+"""Found where prompts come back, which they do in tests/faults/test_stale_hits.py and seldom here."""
 HARMLESS = {"reordered-messages", "duplicated-messages"}
 
 
@@ -61,12 +63,13 @@ def test_a_fault_is_found_as_what_is_documented(name: str, tmp_path: Path, monke
         def found() -> set[str]:
             kinds = {finding.kind for finding in (*rig.changes, *rig.live.findings)}
             # Silence is what leaps of the test's clock look like.
-            return kinds - {"stale"} - WHILE_HELD.get(name, set())
+            return kinds - {"stale"} - WHILE_HELD.get(name, set()) - NEEDS_READERS.get(name, set())
 
-        rig.pump_until(lambda: documented(name) <= found())
+        expected = documented(name) - NEEDS_READERS.get(name, set())
+        rig.pump_until(lambda: expected <= found())
         rig.let_time_pass(1)
         rig.pump()
-        assert found() == documented(name)
+        assert found() == expected
         if name in HARMLESS:
             assert isinstance(engine.publisher, FaultyPublisher)
             dice = engine.publisher.reorders or engine.publisher.repeats
