@@ -7,7 +7,8 @@ with a day of metrics each.
 
 Time is processor time of the thread: what else runs on the machine takes no part in it. All of it is one process with
 one interpreter lock, so shares of the time add up. Analyses are paced, not sampled: at most twice a second, for at most
-a tenth of the time. `verdict_age_s_max` says how old a verdict was at most, `lag_s_max` how late any event was folded.
+a twentieth of the time. `verdict_age_s_max` says how old a verdict was at most, `lag_s_max` how late any event was
+folded.
 """
 
 from __future__ import annotations

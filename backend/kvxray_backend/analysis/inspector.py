@@ -43,8 +43,8 @@ from kvxray_backend.live_state import LiveState
 from kvxray_backend.sources.sequencer import Gap
 
 INSPECT_EVERY_NS: Final = 500_000_000
-ONE_PART_OF: Final = 10
-"""An inspection takes one part of so many of the time: with thousands of leaks it takes a quarter of a second."""
+ONE_PART_OF: Final = 20
+"""An inspection takes one part of so many of the time: with thousands of leaks among a million blocks it takes 50 ms and more."""
 AUDIT_EVERY_NS: Final = 1_000_000_000
 MAX_FAULTS_TOLD: Final = 100
 
@@ -169,8 +169,8 @@ class Inspector:
         self._is_due = True
 
     def inspect(self, now_ns: int) -> None:
-        """Looks for what is wrong, at most twice a second, for at most a tenth of the time, and only if something was
-        heard. now_ns: monotonic.
+        """Looks for what is wrong, at most twice a second, for at most a twentieth of the time, and only if something
+        was heard. now_ns: monotonic.
         """
         if not self._is_due or now_ns - self._inspected_ns < self._pause_ns:
             return
