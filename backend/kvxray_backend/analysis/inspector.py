@@ -44,7 +44,7 @@ from kvxray_backend.sources.sequencer import Gap
 
 INSPECT_EVERY_NS: Final = 500_000_000
 ONE_PART_OF: Final = 20
-"""An inspection takes one part of so many of the time: with thousands of leaks among a million blocks it takes 50 ms and more."""
+"""An inspection takes one part of so many of the time: with thousands of leaks it takes 50 ms and more."""
 AUDIT_EVERY_NS: Final = 1_000_000_000
 MAX_FAULTS_TOLD: Final = 100
 
