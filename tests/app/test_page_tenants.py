@@ -181,14 +181,17 @@ def test_an_unseen_page_asks_for_no_blocks_and_those_beyond_the_most_are_counted
     show(page, backend, mount)
     press(page, "b1b1")
     wait_for(page, ".lit", "(and 7 that are not marked) · 2 blocks", "block_map")
-    page.evaluate("Object.defineProperty(document, 'hidden', { value: true, configurable: true })")
+    turn = """hidden => {
+      Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+      document.dispatchEvent(new Event('visibilitychange'));
+    }"""
+    page.evaluate(turn, True)
     page.wait_for_timeout(500)  # what was on its way has come
     asked = backend.asked.count("tenants/blocks")
     page.wait_for_timeout(4500)  # longer than two pauses
     assert backend.asked.count("tenants/blocks") == asked
-    page.evaluate("Object.defineProperty(document, 'hidden', { value: false, configurable: true })")
     with page.expect_request(lambda request: "tenants/blocks" in request.url):
-        pass
+        page.evaluate(turn, False)
 
 
 def test_what_makes_a_tenant_is_chosen_and_asked_for(page: Page, backend: ScriptedBackend, mount: Mount) -> None:

@@ -1,6 +1,6 @@
 // Which blocks, or hashes, are of the tenant that is chosen: asked for at the moment shown, again while it goes on.
 
-import { getJson } from "./address.js";
+import { Polling } from "./polling.js";
 import { whoseQuery } from "./tenants_choice.js";
 
 const EVERY_MS = 2000;
@@ -8,9 +8,7 @@ const EVERY_MS = 2000;
 export class TenantMarks {
   /** `choice`: a TenantChoice; `query()`: the source and moment to ask about; `changed()`: called when more is known. */
   constructor(choice, query, changed) {
-    Object.assign(this, { choice, query, changed, ids: null, leftOut: 0, problem: "" });
-    this.asking = null;
-    this.whose = choice.whose;
+    Object.assign(this, { choice, query, changed, whose: choice.whose, ids: null, leftOut: 0, problem: "", asked: null });
     this.exit = choice.subscribe(() => this.follow());
     if (this.whose !== null) this.#ask();
   }
@@ -30,31 +28,25 @@ export class TenantMarks {
   }
 
   #rest() {
-    clearTimeout(this.timer);
-    this.asking?.abort();
-    this.asking = null;
+    this.asked?.close();
+    this.asked = null;
   }
 
-  async #ask() {
-    const asking = (this.asking = new AbortController());
+  #ask() {
     const query = this.query();
     const { by, whose } = this.choice;
-    try {
-      const told = await getJson("tenants/blocks", { ...query, by, ...whoseQuery(whose) }, asking.signal);
-      if (asking !== this.asking) return;
-      Object.assign(this, { ids: spread(told.runs), leftOut: told.left_out, problem: "" });
-    } catch (error) {
-      if (asking !== this.asking) return;
-      // What was marked at another moment is not marked at this one.
-      Object.assign(this, { problem: error.message, ...(query.at == null ? {} : { ids: null, leftOut: 0 }) });
-    }
-    this.changed();
-    if (query.at == null || this.problem) this.#askLater();
+    const isPast = query.at != null;
+    const took = () => this.#take(isPast);
+    this.asked = new Polling("tenants/blocks", { ...query, by, ...whoseQuery(whose) }, took, isPast);
+    this.asked.everyMs = EVERY_MS;
   }
 
-  // Not while nobody sees the page.
-  #askLater() {
-    this.timer = setTimeout(() => (document.hidden ? this.#askLater() : this.#ask()), EVERY_MS);
+  #take(isPast) {
+    const { told, failed } = this.asked;
+    // What was marked at another moment is not marked at this one.
+    if (failed) Object.assign(this, { problem: failed, ...(isPast ? { ids: null, leftOut: 0 } : {}) });
+    else Object.assign(this, { ids: spread(told.runs), leftOut: told.left_out, problem: "" });
+    this.changed();
   }
 }
 
