@@ -17,7 +17,6 @@ from kvxray_backend.sources.archive import Archive
 from kvxray_backend.sources.follower import Follower
 from kvxray_backend.sources.privacy import NameFilter
 from kvxray_backend.stored_findings import finding_of, row_of
-from kvxray_engine.clock import SystemClock
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.codec import decode
 from kvxray_engine.stream.subscriber import Published, Received, Subscriber
@@ -26,20 +25,8 @@ from kvxray_storage.database import open_database
 from kvxray_storage.event_log import EventLog
 from kvxray_storage.records import EpochKey
 
+from tests.backend.shifted_clock import ShiftedClock
 from tests.backend.small_engine import SmallEngine
-
-
-class ShiftedClock(SystemClock):
-    """The time of the system, and as much more as a test has let pass."""
-
-    def __init__(self) -> None:
-        self.ahead_ns = 0
-
-    def wall_ns(self) -> int:
-        return super().wall_ns() + self.ahead_ns
-
-    def mono_ns(self) -> int:
-        return super().mono_ns() + self.ahead_ns
 
 
 class FollowerRig:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from fastapi.testclient import TestClient
-from kvxray_engine.clock import SystemClock
 
 from tests.backend.served import backend_of, caught_up, serving, source_of
+from tests.backend.shifted_clock import ShiftedClock
 from tests.backend.small_engine import SmallEngine
 from tests.backend.viewer import Picture, read_frame
 
@@ -42,19 +42,6 @@ def moments(client: TestClient, engine: SmallEngine, times: int) -> list[dict[st
     return told
 
 
-class SteppedClock(SystemClock):
-    """Goes on by so much whenever an engine step is timed by hand."""
-
-    def __init__(self) -> None:
-        self.ahead_ns = 0
-
-    def wall_ns(self) -> int:
-        return super().wall_ns() + self.ahead_ns
-
-    def mono_ns(self) -> int:
-        return super().mono_ns() + self.ahead_ns
-
-
 def all_events(client: TestClient) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     at = "1.0"
@@ -69,7 +56,7 @@ def all_events(client: TestClient) -> list[dict[str, Any]]:
 @contextmanager
 def minutes_of_work(folder: Path, minutes: int) -> Iterator[tuple[TestClient, str]]:
     """A backend that has followed so many minutes of the engine's time, and the last moment."""
-    clock = SteppedClock()
+    clock = ShiftedClock()
     with SmallEngine(clock=clock) as engine, serving(folder, source_of(engine)) as client:
         caught_up(client, engine)  # joined before anything happens, so that all of it is known
         for _ in range(minutes * 120):

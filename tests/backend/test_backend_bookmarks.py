@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from tests.backend.past_told import moments
-from tests.backend.served import caught_up, serving, source_of
+from tests.backend.served import caught_up
 from tests.backend.small_engine import SmallEngine
 
 
@@ -18,12 +17,6 @@ from tests.backend.small_engine import SmallEngine
 def engine() -> Iterator[SmallEngine]:
     with SmallEngine(leak=True) as engine:
         yield engine
-
-
-@pytest.fixture
-def client(engine: SmallEngine, tmp_path: Path) -> Iterator[TestClient]:
-    with serving(tmp_path, source_of(engine)) as client:
-        yield client
 
 
 def test_bookmarks_are_kept_with_their_moment_and_note(client: TestClient, engine: SmallEngine) -> None:

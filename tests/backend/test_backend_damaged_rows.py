@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 from kvxray_storage.records import FindingRow
 
-from tests.backend.served import ADDRESS, backend_of, caught_up, serving, source_of
+from tests.backend.served import ADDRESS, backend_of, caught_up
 from tests.backend.small_engine import SmallEngine
 
 OPEN_LEAK = FindingRow(
@@ -22,12 +21,6 @@ OPEN_LEAK = FindingRow(
 def engine() -> Iterator[SmallEngine]:
     with SmallEngine(leak=True) as engine:
         yield engine
-
-
-@pytest.fixture
-def client(engine: SmallEngine, tmp_path: Path) -> Iterator[TestClient]:
-    with serving(tmp_path, source_of(engine)) as client:
-        yield client
 
 
 @pytest.mark.parametrize(

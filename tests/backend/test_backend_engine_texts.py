@@ -16,12 +16,6 @@ from tests.backend.served import serving, source_of
 from tests.backend.small_engine import SmallEngine
 
 
-@pytest.fixture
-def engine() -> Iterator[SmallEngine]:
-    with SmallEngine() as engine:
-        yield engine
-
-
 def test_the_id_of_a_request_has_a_length(engine: SmallEngine, tmp_path: Path) -> None:
     with engine_api(404, b"{}") as (url, asked), serving(tmp_path, source_of(engine, api=url)) as client:
         for tail in ("", "/text"):

@@ -86,17 +86,22 @@ def test_without_replay_and_snapshots_a_gap_is_shown_and_nothing_else_is_wrong(t
         assert rig.block_map.counts()[BlockState.unknown] > 0
 
 
+def lose_some(rig: FollowerRig, engine: SmallEngine, *, after: int, steps: int) -> None:
+    """The messages of some steps never arrive; those before and after do."""
+    rig.pump_until(lambda: rig.live.connection == "connected")
+    engine.work(after)
+    rig.pump_until_caught_up()
+    rig.wire_loss = 1.0
+    engine.work(steps)
+    rig.pump_until(lambda: rig.num_lost == steps)
+    rig.wire_loss = 0.0
+    engine.work(3)
+    rig.pump_until_caught_up()
+
+
 def test_a_snapshot_makes_everything_exact_again_and_the_gap_stays_in_history(tmp_path: Path) -> None:
     with SmallEngine() as engine, FollowerRig(tmp_path, engine, replay=False) as rig:
-        rig.pump_until(lambda: rig.live.connection == "connected")
-        engine.work(30)
-        rig.pump_until_caught_up()
-        rig.wire_loss = 1.0
-        engine.work(3)
-        rig.pump_until(lambda: rig.num_lost == 3)
-        rig.wire_loss = 0.0
-        engine.work(3)
-        rig.pump_until_caught_up()
+        lose_some(rig, engine, after=30, steps=3)
         rig.pump_until(lambda: "gap" not in rig.open_kinds())
         engine.assert_folded(rig.block_map)
         assert rig.live.counters.gaps == 1
@@ -110,15 +115,7 @@ def test_a_snapshot_makes_everything_exact_again_and_the_gap_stays_in_history(tm
 
 def test_what_arrives_late_is_stored_and_its_gap_is_repaired(tmp_path: Path) -> None:
     with SmallEngine() as engine, FollowerRig(tmp_path, engine, replay=False) as rig:
-        rig.pump_until(lambda: rig.live.connection == "connected")
-        engine.work(10)
-        rig.pump_until_caught_up()
-        rig.wire_loss = 1.0
-        engine.work(2)
-        rig.pump_until(lambda: rig.num_lost == 2)
-        rig.wire_loss = 0.0
-        engine.work(3)
-        rig.pump_until_caught_up()
+        lose_some(rig, engine, after=10, steps=2)
         late = [Published(payload) for _, payload in engine.publisher.replay.between(10, 11)]
         rig.pump(extra=late)
         assert rig.log.flush(5)

@@ -7,20 +7,26 @@ from pathlib import Path
 import numpy as np
 from kvxray_backend.analysis.leak_search import find_leaks
 
-from tests.backend.follower_rig import FollowerRig, ShiftedClock
+from tests.backend.follower_rig import FollowerRig
+from tests.backend.shifted_clock import ShiftedClock
 from tests.backend.small_engine import SmallEngine
+
+
+def until_it_leaks(rig: FollowerRig, engine: SmallEngine) -> None:
+    """A request is aborted, keeps its blocks, and is found out."""
+    engine.add("victim", prompt=100, output=50)
+    engine.step(5)
+    engine.abort("victim")
+    engine.step()
+    rig.pump_until_caught_up()
+    rig.let_time_pass(10)
+    rig.pump_until(lambda: "leak" in rig.open_kinds())
 
 
 def test_a_leak_ends_with_its_engine_and_is_not_told_as_released(tmp_path: Path) -> None:
     clock = ShiftedClock()
     with SmallEngine(leak=True, clock=clock) as engine, FollowerRig(tmp_path, engine, clock=clock) as rig:
-        engine.add("victim", prompt=100, output=50)
-        engine.step(5)
-        engine.abort("victim")
-        engine.step()
-        rig.pump_until_caught_up()
-        rig.let_time_pass(10)
-        rig.pump_until(lambda: "leak" in rig.open_kinds())
+        until_it_leaks(rig, engine)
         (leak,) = rig.live.findings
         last_heard_ns = rig.live.engine_time.t_ns
         rig.hear_nothing()
@@ -41,13 +47,7 @@ def test_a_leak_ends_with_its_engine_and_is_not_told_as_released(tmp_path: Path)
 def test_a_leak_found_in_an_idle_engine_does_not_end_when_it_works_again(tmp_path: Path) -> None:
     clock = ShiftedClock()
     with SmallEngine(leak=True, clock=clock) as engine, FollowerRig(tmp_path, engine, clock=clock) as rig:
-        engine.add("victim", prompt=100, output=50)
-        engine.step(5)
-        engine.abort("victim")
-        engine.step()
-        rig.pump_until_caught_up()
-        rig.let_time_pass(10)
-        rig.pump_until(lambda: "leak" in rig.open_kinds())
+        until_it_leaks(rig, engine)
         engine.add("next", prompt=100, output=50)
         engine.step()
         rig.pump_until_caught_up()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,18 +12,6 @@ from kvxray_storage.event_log import EventLog
 
 from tests.backend.served import backend_of, caught_up, serving, source_of, until
 from tests.backend.small_engine import SmallEngine
-
-
-@pytest.fixture
-def engine() -> Iterator[SmallEngine]:
-    with SmallEngine() as engine:
-        yield engine
-
-
-@pytest.fixture
-def client(engine: SmallEngine, tmp_path: Path) -> Iterator[TestClient]:
-    with serving(tmp_path, source_of(engine)) as client:
-        yield client
 
 
 def test_health_says_how_the_backend_is(client: TestClient, engine: SmallEngine) -> None:

@@ -15,8 +15,9 @@ from kvxray_engine.errors import UserError
 from kvxray_storage.database import open_database
 from kvxray_storage.event_log import EventLog
 
-from tests.backend.past_told import SteppedClock, all_events
+from tests.backend.past_told import all_events
 from tests.backend.served import backend_of, caught_up, serving, source_of
+from tests.backend.shifted_clock import ShiftedClock
 from tests.backend.small_engine import SmallEngine
 from tests.storage.test_clock_runs import tick, told_times
 from tests.storage.told_messages import Teller, descriptor
@@ -52,7 +53,7 @@ def test_what_is_no_moment_is_refused(text: str) -> None:
 @pytest.fixture(scope="module")
 def set_back(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TestClient, list[dict[str, Any]]]]:
     """A source whose clock was set back by half of what it had lived; and all its events."""
-    clock = SteppedClock()
+    clock = ShiftedClock()
     folder: Path = tmp_path_factory.mktemp("set-back")
     with SmallEngine(clock=clock) as engine, serving(folder, source_of(engine)) as client:
         caught_up(client, engine)

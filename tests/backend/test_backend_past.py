@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from kvxray_backend.routes.dependencies import find_source
 from kvxray_backend.stored_findings import row_of
 
 from tests.backend.past_told import moments
-from tests.backend.served import backend_of, caught_up, serving, source_of, until
+from tests.backend.served import backend_of, caught_up, until
 from tests.backend.small_engine import SmallEngine
 from tests.backend.viewer import Picture, read_frame
 
@@ -24,12 +23,6 @@ from tests.backend.viewer import Picture, read_frame
 def engine() -> Iterator[SmallEngine]:
     with SmallEngine(leak=True) as engine:
         yield engine
-
-
-@pytest.fixture
-def client(engine: SmallEngine, tmp_path: Path) -> Iterator[TestClient]:
-    with serving(tmp_path, source_of(engine)) as client:
-        yield client
 
 
 def picture_of(client: TestClient, **at: str) -> Picture:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
 from tests.backend.past_told import all_events, moments
-from tests.backend.served import backend_of, caught_up, serving, source_of
+from tests.backend.served import backend_of, caught_up
 from tests.backend.small_engine import SmallEngine
 
 
@@ -17,12 +16,6 @@ from tests.backend.small_engine import SmallEngine
 def engine() -> Iterator[SmallEngine]:
     with SmallEngine(leak=True) as engine:
         yield engine
-
-
-@pytest.fixture
-def client(engine: SmallEngine, tmp_path: Path) -> Iterator[TestClient]:
-    with serving(tmp_path, source_of(engine)) as client:
-        yield client
 
 
 def test_what_became_of_a_hash_is_told(client: TestClient, engine: SmallEngine) -> None:

@@ -11,8 +11,9 @@ from fastapi.testclient import TestClient
 from kvxray_backend.moments import Moment
 from kvxray_backend.timeline import bucket_seconds
 
-from tests.backend.past_told import SteppedClock, all_events, minutes_of_work
+from tests.backend.past_told import all_events, minutes_of_work
 from tests.backend.served import caught_up, serving, source_of
+from tests.backend.shifted_clock import ShiftedClock
 from tests.backend.small_engine import SmallEngine
 
 
@@ -42,7 +43,7 @@ def test_rates_around_a_clock_that_was_set_back_are_those_of_the_events_of_then(
     tmp_path: Path, set_back_s: int
 ) -> None:
     """Two steps a second of the engine's own time, whatever its clock says: windows hold so many steps."""
-    clock = SteppedClock()
+    clock = ShiftedClock()
     with SmallEngine(clock=clock) as engine, serving(tmp_path, source_of(engine)) as client:
         caught_up(client, engine)
         steps: list[int] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,18 +20,6 @@ from tests.backend.served import backend_of, caught_up, serving, source_of, unti
 from tests.backend.small_engine import SmallEngine
 from tests.backend.told import SECOND
 from tests.backend.viewer import Picture, read_frame
-
-
-@pytest.fixture
-def engine() -> Iterator[SmallEngine]:
-    with SmallEngine() as engine:
-        yield engine
-
-
-@pytest.fixture
-def client(engine: SmallEngine, tmp_path: Path) -> Iterator[TestClient]:
-    with serving(tmp_path, source_of(engine)) as client:
-        yield client
 
 
 def test_sources_say_how_they_are_followed(client: TestClient, engine: SmallEngine) -> None:

@@ -10,7 +10,8 @@ from kvxray_backend.analysis.pins import IDLE_NS, LEAST_REQUESTS
 from kvxray_engine.faults.fault import FAULTS, Fault
 from kvxray_engine.faults.faulty_publisher import FaultyPublisher
 
-from tests.backend.follower_rig import FollowerRig, ShiftedClock
+from tests.backend.follower_rig import FollowerRig
+from tests.backend.shifted_clock import ShiftedClock
 from tests.backend.small_engine import SmallEngine
 
 PAGE = (Path(__file__).parents[2] / "docs" / "faults.md").read_text()

@@ -5,7 +5,6 @@ the source's inspector opens.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
@@ -20,7 +19,7 @@ from kvxray_backend.views import reading_of
 from kvxray_engine.stream.block_map import BlockMap
 from kvxray_engine.stream.schema import Cause, Kind
 
-from tests.backend.served import backend_of, caught_up, serving, source_of
+from tests.backend.served import backend_of, caught_up
 from tests.backend.small_engine import SmallEngine
 from tests.backend.told import SECOND, Story, descriptor
 
@@ -29,12 +28,6 @@ from tests.backend.told import SECOND, Story, descriptor
 def engine() -> Iterator[SmallEngine]:
     with SmallEngine(num_blocks=33) as engine:
         yield engine
-
-
-@pytest.fixture
-def client(engine: SmallEngine, tmp_path: Path) -> Iterator[TestClient]:
-    with serving(tmp_path, source_of(engine)) as client:
-        yield client
 
 
 def followed(story: Story, begin: BlockMap | None = None) -> LiveState:

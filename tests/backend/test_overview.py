@@ -30,12 +30,6 @@ from tests.backend.told import SECOND, Story
 
 
 @pytest.fixture
-def engine() -> Iterator[SmallEngine]:
-    with SmallEngine() as engine:
-        yield engine
-
-
-@pytest.fixture
 def client(engine: SmallEngine, tmp_path: Path) -> Iterator[TestClient]:
     with serving(tmp_path, source_of(engine), {**source_of(engine, "deaf"), "events": "tcp://127.0.0.1:1"}) as client:
         yield client

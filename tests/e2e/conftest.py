@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.app.browser import CHROMIUM_FLAGS, require_chromium
+from tests.e2e.pages import Tab, patient_tab
 
 
 @pytest.fixture(scope="module")
@@ -17,3 +18,10 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def tab(chromium: Browser) -> Iterator[Tab]:
+    """Where a file tells a story."""
+    with patient_tab(chromium) as tab:
+        yield tab

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.demo_rig import until
-from tests.e2e.pages import Tab, patient_tab
+from tests.e2e.pages import Tab
 from tests.e2e.told_engine import ToldEngine, told_engine
 
 pytestmark = pytest.mark.browser
@@ -35,12 +35,6 @@ rules:
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToldEngine]:
     with told_engine(tmp_path_factory.mktemp("alerts")) as engine:
         yield engine
-
-
-@pytest.fixture(scope="module")
-def tab(chromium: Browser) -> Iterator[Tab]:
-    with patient_tab(chromium) as tab:
-        yield tab
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.e2e.demo_rig import DemoRig, until
-from tests.e2e.pages import Tab, patient_tab
+from tests.e2e.pages import Tab
 from tests.e2e.recorded_engine import BEFORE_RESET, RecordedEngine, recorded_engine
 
 pytestmark = pytest.mark.browser
@@ -35,12 +35,6 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoRig]:
 def engine() -> Iterator[RecordedEngine]:
     with recorded_engine() as engine:
         yield engine
-
-
-@pytest.fixture(scope="module")
-def tab(chromium: Browser) -> Iterator[Tab]:
-    with patient_tab(chromium) as tab:
-        yield tab
 
 
 def engines(rig: DemoRig) -> dict[str, Any]:

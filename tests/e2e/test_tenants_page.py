@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.e2e.demo_rig import until
-from tests.e2e.pages import Tab, patient_tab
+from tests.e2e.pages import Tab
 from tests.e2e.told_engine import ToldEngine, told_engine
 
 pytestmark = pytest.mark.browser
@@ -21,12 +21,6 @@ NUM_BLOCKS = 65
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToldEngine]:
     with told_engine(tmp_path_factory.mktemp("tenants"), NUM_BLOCKS) as engine:
         yield engine
-
-
-@pytest.fixture(scope="module")
-def tab(chromium: Browser) -> Iterator[Tab]:
-    with patient_tab(chromium) as tab:
-        yield tab
 
 
 @pytest.fixture(scope="module")
